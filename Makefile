@@ -1,0 +1,43 @@
+# Two commands set everything up on a fresh machine: `make bench` and `make test`.
+
+# The newest of the three supported Pythons that starts. PYTHON=... overrides.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: bench test check lock clean
+
+# make bench ARGS="--kernel dense --framework jax/jit"
+bench: $(VENV)/core.stamp
+	@$(BIN)/jitmatrix bench $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "jitmatrix: no Python 3.11, 3.12 or 3.13 on PATH; install one, or name it: make bench PYTHON=/path/to/python3" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/test.stamp: requirements-test.lock $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-test.lock
+	@touch $@
+
+# One lock serves the three Pythons (markers); the second holds the test tools on top of it.
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -o requirements.lock pyproject.toml
+	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,1 @@
+"""When, where, and where the results go."""

@@ -1,0 +1,1 @@
+"""What is timed, and how: Python, NumPy and one framework are all it needs."""

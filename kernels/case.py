@@ -1,0 +1,355 @@
+"""Case, Matrix and Skip: the cells to measure, and the cells that are left out with a reason."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernels.errors import UsageError, unknown
+from kernels.spec import Kernel
+
+
+class Backend(StrEnum):
+    """Where the arrays live."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    TPU = "tpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One cell of the matrix.
+
+    Attributes:
+        kernel: the kernel's name.
+        framework: such as ``jax``.
+        mode: such as ``jit``.
+        size: the size's label.
+        dtype: dtype name.
+        derivative: 0 the value, 1 the gradient, 2 a Hessian-vector product.
+        backend: where the arrays are to live.
+        source: path of the file that holds the kernel; None for the suite.
+    """
+
+    kernel: str
+    framework: str
+    mode: str
+    size: str
+    dtype: str
+    derivative: int = 0
+    backend: Backend = Backend.CPU
+    source: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of the case, such as ``dense-jax-jit-M-float32-cpu``; the derivative stands there when not 0."""
+        derivative = [f"d{self.derivative}"] if self.derivative else []
+        parts = [self.kernel, self.framework, self.mode, self.size, self.dtype, *derivative, self.backend.value]
+        return "-".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the case as strings, numbers and null, for the process boundary."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Case:
+        """Read back what ``to_json`` gave.
+
+        Args:
+            value: the mapping.
+
+        Returns:
+            The case.
+        """
+        return cls(**{**value, "backend": Backend(value["backend"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A cell that is not measured, and why."""
+
+    case: Case
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a matrix expands to; together, ``cases`` and ``skips`` are every cell of the product."""
+
+    cases: tuple[Case, ...]
+    skips: tuple[Skip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A pattern of cells to leave out: every key that is given must match.
+
+    Attributes:
+        reason: why, in words; it stands in each skipped row.
+        match: axis name to the values that are excluded.
+    """
+
+    reason: str
+    match: Mapping[str, tuple[str, ...]]
+
+    def covers(self, case: Case) -> bool:
+        """Tell whether a case falls under the exclusion.
+
+        Args:
+            case: the cell.
+
+        Returns:
+            True when every axis that is named holds one of its values.
+        """
+        return all(cell in values for axis, values in self.match.items() for cell in [_axis(case, axis)])
+
+
+AXES = ("kernel", "framework", "size", "dtype", "backend")
+"""The axes that a filter or an exclusion may name; a framework is ``jax`` or ``jax/jit``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A product of axes, and what is taken out of it.
+
+    Attributes:
+        name: under which it was asked for.
+        kernels: kernel names.
+        frameworks: ``framework/mode`` names.
+        sizes: size labels; empty takes every kernel's own sizes.
+        dtypes: dtype names.
+        derivatives: 0, 1, 2.
+        backends: where to measure.
+        exclude: what is left out, with reasons.
+        sampling: settings of Sampling that the matrix changes, such as rounds.
+    """
+
+    name: str
+    kernels: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    sizes: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    derivatives: tuple[int, ...] = (0,)
+    backends: tuple[Backend, ...] = (Backend.CPU,)
+    exclude: tuple[Exclusion, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+    def expand(self, kernels: Mapping[str, Kernel], modes: Mapping[str, ModeLike], source: str | None = None) -> Plan:
+        """Expand the product.
+
+        Args:
+            kernels: every kernel by name.
+            modes: every ``framework/mode`` by name.
+            source: path of the user's file in which the kernels stand; None for the suite.
+
+        Returns:
+            Cases and skips; none of the product is in neither, and none in both.
+
+        Raises:
+            UsageError: an axis names something that does not exist, or the product is empty.
+        """
+        self._validate(kernels, modes)
+        cases: list[Case] = []
+        skips: list[Skip] = []
+        for name in self.kernels:
+            kernel = kernels[name]
+            for cell in self._cells(kernel, source):
+                reason = self._skipped(kernel, modes[f"{cell.framework}/{cell.mode}"], cell)
+                if reason is None:
+                    cases.append(cell)
+                else:
+                    skips.append(Skip(cell, reason))
+        if not cases and not skips:
+            raise UsageError(f"matrix {self.name}: an axis is empty, no case is left; name at least one value of each")
+        return Plan(tuple(cases), tuple(skips))
+
+    def _validate(self, kernels: Mapping[str, Kernel], modes: Mapping[str, ModeLike]) -> None:
+        where = f"matrix {self.name}"
+        sizes = sorted({label for name in self.kernels if name in kernels for label in kernels[name].sizes})
+        dtypes = sorted({dtype for kernel in kernels.values() for dtype in kernel.dtypes})
+        for what, values, choices in (
+            ("kernel", self.kernels, kernels),
+            ("framework/mode", self.frameworks, modes),
+            ("size", self.sizes, sizes),
+            ("dtype", self.dtypes, dtypes),
+        ):
+            for value in values:
+                if value not in choices:
+                    raise unknown(what, value, choices, where)
+
+    def _cells(self, kernel: Kernel, source: str | None) -> Iterable[Case]:
+        for size in self.sizes or kernel.sizes:
+            for dtype in self.dtypes:
+                for framework in self.frameworks:
+                    name, _, mode = framework.partition("/")
+                    for derivative in self.derivatives:
+                        for backend in self.backends:
+                            yield Case(kernel.name, name, mode, size, dtype, derivative, backend, source)
+
+    def _skipped(self, kernel: Kernel, mode: ModeLike, case: Case) -> str | None:
+        for exclusion in self.exclude:
+            if exclusion.covers(case):
+                return exclusion.reason
+        if case.size not in kernel.sizes:
+            return f"{kernel.name} has no size {case.size}"
+        if case.dtype not in kernel.dtypes:
+            return f"{kernel.name} is not defined for {case.dtype}"
+        return mode.refuses(kernel, case)
+
+    def narrowed(self, **filters: tuple[str, ...]) -> Matrix:
+        """Keep only what the filters name.
+
+        Args:
+            filters: axis of ``AXES`` to the values to keep; an empty one keeps all. ``jax`` as a framework keeps
+                all of its modes.
+
+        Returns:
+            The narrower matrix.
+
+        Raises:
+            UsageError: a value is not in the matrix.
+        """
+        changes: dict[str, Any] = {}
+        for axis, wanted in filters.items():
+            have: tuple[str, ...] = getattr(self, f"{axis}s")
+            for value in wanted:
+                if have and not any(_named(entry, value) for entry in have):
+                    raise unknown(axis, value, have, f"--{axis}, in matrix {self.name}")
+            if wanted:
+                # An open axis (every kernel's own sizes) takes the filter as it is; expand checks it.
+                kept = [entry for entry in have if any(_named(entry, value) for value in wanted)]
+                changes[f"{axis}s"] = tuple(kept or dict.fromkeys(wanted))
+        return replace(self, **changes)
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, Any], name: str, where: str) -> Matrix:
+        """Read a matrix from plain data, as a TOML file or a flow's parameter gives it.
+
+        Args:
+            value: keys as the fields of Matrix; ``exclude`` a list of tables with a reason.
+            name: the matrix's name.
+            where: the file, for messages.
+
+        Returns:
+            The matrix.
+
+        Raises:
+            UsageError: a key is unknown, missing, or of the wrong type.
+        """
+        known = [f.name for f in fields(cls) if f.name != "name"] + ["title"]
+        for key in value:
+            if key not in known:
+                raise unknown("key", key, known, where)
+        for key in ("kernels", "frameworks"):
+            if key not in value:
+                raise UsageError(f"{where}: the key {key} is missing; give a list such as {key} = [...]")
+        axes: dict[str, Any] = {}
+        for key in ("kernels", "frameworks", "sizes", "dtypes"):
+            if key in value:
+                axes[key] = _strings(value[key], key, where)
+        if "backends" in value:
+            axes["backends"] = tuple(backend(b, where) for b in _strings(value["backends"], "backends", where))
+        if "derivatives" in value:
+            derivatives = value["derivatives"]
+            if not isinstance(derivatives, list | tuple) or any(d not in (0, 1, 2) for d in derivatives):
+                raise UsageError(f"{where}: derivatives must be a list of 0, 1 and 2, got {derivatives!r}")
+            axes["derivatives"] = tuple(derivatives)
+        excluded = value.get("exclude", ())
+        if not isinstance(excluded, list | tuple) or not all(isinstance(entry, Mapping) for entry in excluded):
+            raise UsageError(f"{where}: exclude must be a list of tables, as [[exclude]] with a reason")
+        exclude = tuple(_exclusion(entry, where) for entry in excluded)
+        sampling = value.get("sampling", {})
+        if not isinstance(sampling, Mapping):
+            raise UsageError(f"{where}: sampling must be a table, got {sampling!r}")
+        return cls(name=name, exclude=exclude, sampling=dict(sampling), **axes)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Matrix:
+        """Read a matrix file.
+
+        Args:
+            path: the TOML file; its stem is the matrix's name.
+
+        Returns:
+            The matrix.
+
+        Raises:
+            UsageError: the file cannot be read, is not TOML, or is not a matrix.
+        """
+        try:
+            value = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror}); give the path of a matrix file") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: not a TOML file: {error}") from error
+        return cls.from_mapping(value, path.stem, str(path))
+
+
+class ModeLike(Protocol):
+    """What ``expand`` must know of a framework's mode; the adapters' Mode is one."""
+
+    def refuses(self, kernel: Kernel, case: Case) -> str | None:
+        """Say why a case cannot be had in this mode, whatever is installed.
+
+        Args:
+            kernel: the kernel.
+            case: the cell.
+
+        Returns:
+            The reason, or None where the case can be had.
+        """
+        ...
+
+
+def backend(name: str, where: str = "") -> Backend:
+    """Read a backend's name.
+
+    Args:
+        name: cpu, gpu or tpu.
+        where: the option or file in which it was given.
+
+    Returns:
+        The backend.
+
+    Raises:
+        UsageError: there is no such backend.
+    """
+    try:
+        return Backend(name)
+    except ValueError:
+        raise unknown("backend", name, [b.value for b in Backend], where) from None
+
+
+def _axis(case: Case, axis: str) -> str:
+    return f"{case.framework}/{case.mode}" if axis == "framework" else str(getattr(case, axis))
+
+
+def _named(entry: str, wanted: str) -> bool:
+    return entry == wanted or ("/" not in wanted and entry.split("/", maxsplit=1)[0] == wanted and "/" in entry)
+
+
+def _strings(value: object, key: str, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f'{where}: {key} must be a list of strings, such as {key} = ["..."], got {value!r}')
+    return tuple(dict.fromkeys(value))
+
+
+def _exclusion(entry: Mapping[str, Any], where: str) -> Exclusion:
+    place = f"{where}, [[exclude]]"
+    if not isinstance(entry.get("reason"), str) or not entry["reason"]:
+        raise UsageError(f'{place}: every exclusion needs a reason = "..." in words')
+    match: dict[str, tuple[str, ...]] = {}
+    for key, value in entry.items():
+        if key == "reason":
+            continue
+        if key not in AXES:
+            raise unknown("axis", key, AXES, place)
+        match[key] = _strings([value] if isinstance(value, str) else value, key, place)
+    if not match:
+        raise UsageError(f"{place}: name at least one axis of {', '.join(AXES)}")
+    return Exclusion(entry["reason"], match)

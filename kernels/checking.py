@@ -1,0 +1,70 @@
+"""Compare outputs with the float64 reference: count, shape, dtype and values of every leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernels.frameworks.framework import Framework
+from kernels.spec import Tolerance, is_floating, leaves
+
+
+def disagreement(
+    framework: Framework, output: object, expected: Sequence[np.ndarray], dtype: str, tolerance: Tolerance
+) -> str | None:
+    """Find the first way in which an output is not what the reference says.
+
+    A check that compared nothing is a disagreement too.
+
+    Args:
+        framework: reads the leaves.
+        output: what the kernel returned.
+        expected: the reference's leaves, floating ones in float64.
+        dtype: the case's dtype, which floating leaves must have.
+        tolerance: how far values may lie apart.
+
+    Returns:
+        The disagreement in words, or None.
+    """
+    found = leaves(output)
+    if not found or not expected or any(reference.size == 0 for reference in expected):
+        return f"nothing to compare: {len(found)} outputs, {len(expected)} in the reference, or an empty one"
+    if len(found) != len(expected):
+        return f"{len(found)} outputs, the reference has {len(expected)}"
+    for position, (leaf, reference) in enumerate(zip(found, expected, strict=True)):
+        values = framework.host(leaf)
+        where = f"output {position}"
+        if values.shape != reference.shape:
+            return f"{where} has shape {values.shape}, the reference {reference.shape}"
+        actual = framework.dtype_of(leaf)
+        if is_floating(reference.dtype):
+            if actual != dtype:
+                return f"{where} is {actual}, the case says {dtype}"
+        elif np.dtype(actual).kind != reference.dtype.kind:
+            return f"{where} is {actual}, the reference {reference.dtype}"
+        wrong = _far(values, reference, tolerance)
+        if wrong is not None:
+            return f"{where} {wrong}"
+    return None
+
+
+def _far(values: np.ndarray, reference: np.ndarray, tolerance: Tolerance) -> str | None:
+    if not is_floating(reference.dtype):
+        different = int(np.count_nonzero(values != reference))
+        return f"differs in {different} of {reference.size} values" if different else None
+    wide = values.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(wide - reference)
+        allowed = tolerance.absolute + tolerance.relative * np.abs(reference)
+        same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
+        bad = ~same & ~(error <= allowed)
+    count = int(np.count_nonzero(bad))
+    if not count:
+        return None
+    excess = np.where(bad, np.nan_to_num(error - allowed, nan=np.inf, posinf=np.inf), -np.inf)
+    at = np.unravel_index(int(np.argmax(excess)), reference.shape)
+    return (
+        f"is off in {count} of {reference.size} values, worst {wide[at]:.9g} for {reference[at]:.9g}; "
+        f"allowed {tolerance.absolute:g} + {tolerance.relative:g} relative"
+    )

@@ -1,0 +1,208 @@
+"""A fork server per framework: its modules are imported once, no device is opened, every case is a fork of it.
+
+Run as ``python -m kernels.forkserver FRAMEWORK FD``. FD is a stream socket to the parent:
+
+- in: one JSON line a message, ``{"fork": assignment, "memory_nbytes": …, "cpus": […]}`` with two descriptors, the
+  record pipe and the output pipe, or ``{"signal": N, "pid": P}``;
+- out: ``{"ready": true}``, ``{"pid": P}`` for each fork, ``{"pid": P, "exit": status, "peak_nbytes": …}`` for each end.
+
+The server stays single-threaded and never blocks but in ``select``. When its parent is gone the socket closes, and it
+ends every process group that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from kernels.assignment import Assignment
+from kernels.errors import UnavailableError
+from kernels.frameworks import frameworks
+from kernels.procedure import WrongOutputError, perform
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(framework: str, descriptor: int) -> None:
+    """Serve forks until the parent closes the socket.
+
+    Args:
+        framework: whose modules are imported.
+        descriptor: the socket's file descriptor.
+    """
+    link = socket.socket(fileno=descriptor)
+    wake, waker = os.pipe()
+    os.set_blocking(waker, False)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adapter = frameworks()[framework]
+    for module in adapter.PRELOAD:
+        # A framework that is not installed is the child's to report, case by case.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    with contextlib.suppress(ImportError):
+        adapter.preload()
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    link.sendall(b'{"ready": true}\n')
+    children: set[int] = set()
+    try:
+        _serve(link, wake, children)
+    finally:
+        for pid in children:
+            _signal_group(pid, signal.SIGKILL)
+        _end_strangers(set())
+
+
+def _serve(link: socket.socket, wake: int, children: set[int]) -> None:
+    buffer, descriptors = b"", []
+    while True:
+        readable, _, _ = select.select([link.fileno(), wake], [], [])
+        if wake in readable:
+            os.read(wake, 4096)
+            for ended in _reap(children):
+                link.sendall(json.dumps(ended).encode() + b"\n")
+        if link.fileno() not in readable:
+            continue
+        data, received, _, _ = socket.recv_fds(link, 1 << 16, 16)
+        descriptors += received
+        if not data:
+            return
+        *lines, buffer = (buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "signal" in message:
+                if message["pid"] in children:
+                    _signal_group(message["pid"], message["signal"])
+                continue
+            records, output = descriptors[:2]
+            del descriptors[:2]
+            pid = os.fork()
+            if pid == 0:
+                link.close()
+                _child(message, records, output)
+            os.close(records)
+            os.close(output)
+            # In the child too: whichever runs first, no signal to the group can miss it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.setpgid(pid, pid)
+            children.add(pid)
+            link.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+
+
+def _reap(children: set[int]) -> list[dict[str, int]]:
+    """Collect ended cases; whatever else is left in their groups, or was orphaned to us, goes with them."""
+    ended = []
+    for pid in sorted(children):
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            continue
+        _signal_group(pid, signal.SIGKILL)
+        _, status, usage = os.wait4(pid, 0)
+        children.discard(pid)
+        scale = 1 if sys.platform == "darwin" else 1024
+        ended.append({"pid": pid, "exit": os.waitstatus_to_exitcode(status), "peak_nbytes": usage.ru_maxrss * scale})
+    _end_strangers(children)
+    return ended
+
+
+def _end_strangers(children: set[int]) -> None:
+    """End what a case left behind in sessions of its own: as subreaper, this process inherits it."""
+    own = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    with contextlib.suppress(OSError):
+        for text in own.read_text().split():
+            pid = int(text)
+            if pid not in children:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    for send in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, number)
+
+
+def _child(message: dict[str, Any], records: int, output: int) -> None:
+    """Measure one assignment in a new process group; never returns."""
+    status = 70
+    try:
+        os.setpgid(0, 0)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+        faulthandler.enable()
+        if message["memory_nbytes"]:
+            resource.setrlimit(resource.RLIMIT_DATA, (message["memory_nbytes"],) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if message["cpus"] and sys.platform == "linux":
+            os.sched_setaffinity(0, message["cpus"])
+        status = _measure(Assignment.from_json(message["fork"]), records, message["memory_nbytes"])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _measure(assignment: Assignment, records: int, memory_nbytes: int) -> int:
+    def emit(record: dict[str, Any]) -> None:
+        data = json.dumps(record).encode() + b"\n"
+        while data:
+            data = data[os.write(records, data) :]
+
+    def end(status: str, reason: str | None = None) -> int:
+        emit({"kind": "end", "status": status, "reason": reason})
+        return 0
+
+    emit({"kind": "began"})
+    try:
+        perform(assignment, emit)
+    except WrongOutputError as error:
+        return end("wrong", str(error))
+    except UnavailableError as error:
+        return end("unavailable", str(error))
+    except MemoryError:
+        return end("killed", f"out of memory: the limit is {memory_nbytes / 2**20:.0f} MiB")
+    except Exception as error:
+        if "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error):
+            return end("killed", f"out of memory: {_line(error)}")
+        traceback.print_exc()
+        return end("failed", _line(error))
+    except SystemExit as error:
+        return end("failed", f"the kernel exited the interpreter (status {error.code})")
+    return end("ok")
+
+
+def _line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:500]
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,207 @@
+"""JAX: eager and jit, on any backend, asynchronous."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.case import Backend, Case
+from kernels.errors import UnavailableError
+from kernels.frameworks.framework import Compiled, Framework, Program
+from kernels.phase import Phase
+from kernels.spec import Function, Kernel
+
+_PLATFORMS = {Backend.CPU: "cpu", Backend.GPU: "cuda", Backend.TPU: "tpu"}
+
+_COUNTED = {
+    "/jax/core/compile/jaxpr_trace_duration": "traces",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowerings",
+    "/jax/core/compile/backend_compile_duration": "compiles",
+    "/jax/compilation_cache/cache_hits": "cache_hits",
+    "/jax/compilation_cache/cache_misses": "cache_misses",
+}
+
+
+class Jax(Framework):
+    """JAX on one device."""
+
+    NAME = "jax"
+    MODES: ClassVar = {
+        "eager": (
+            Phase.STARTUP,
+            Phase.TRANSFER,
+            Phase.FIRST_CALL,
+            Phase.RETRACE,
+            Phase.STEADY,
+            Phase.PIPELINED,
+            Phase.ENQUEUE,
+        ),
+        "jit": (
+            Phase.STARTUP,
+            Phase.TRANSFER,
+            Phase.TRACE,
+            Phase.LOWER,
+            Phase.COMPILE,
+            Phase.FIRST_CALL,
+            Phase.RELOAD,
+            Phase.RETRACE,
+            Phase.STEADY,
+            Phase.PIPELINED,
+            Phase.ENQUEUE,
+        ),
+    }
+    MODULE = "jax"
+    DISTRIBUTIONS = ("jax", "jaxlib", "libtpu")
+    INSTALL = "pip install jax"
+    PRELOAD = ("numpy", "numpy.random", "jax", "jax.numpy", "jax.monitoring")
+    BACKENDS = tuple(Backend)
+    ARRAY = True
+    SHAPE_COMPILES: ClassVar = {"jit": 1}
+
+    def __init__(self, backend: Backend, dtype: str, cache_dir: str | None = None) -> None:
+        super().__init__(backend, dtype, cache_dir)
+        try:
+            import jax
+            import jax.numpy as jnp
+        except ImportError as error:
+            raise UnavailableError(f"jax cannot be imported ({error}); {self.INSTALL}") from error
+        self._jax, self._jnp = jax, jnp
+        jax.config.update("jax_platforms", _PLATFORMS[backend])
+        jax.config.update("jax_enable_x64", dtype.endswith(("64", "complex128")))
+        jax.config.update("jax_enable_compilation_cache", cache_dir is not None)
+        if cache_dir is not None:
+            jax.config.update("jax_compilation_cache_dir", cache_dir)
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+            jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        try:
+            self._device = jax.devices(_PLATFORMS[backend])[0]
+            # The first compilation of a process pays for dialects and passes whatever the kernel: `startup` holds it.
+            jax.jit(operator.pos)(jax.device_put(np.ones((), np.float32), self._device)).block_until_ready()
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+            raise UnavailableError(f"jax has no usable {backend.value} device here: {reason}") from error
+        jax.monitoring.register_event_listener(self._count)
+        jax.monitoring.register_event_duration_secs_listener(self._count_duration)
+
+    def _count(self, event: str, **_: Any) -> None:
+        name = _COUNTED.get(event)
+        if name is not None:
+            setattr(self.events, name, getattr(self.events, name) + 1)
+
+    def _count_duration(self, event: str, duration: float, **_: Any) -> None:
+        self._count(event)
+        if event in _COUNTED:
+            self.events.seconds[_COUNTED[event]] = self.events.seconds.get(_COUNTED[event], 0.0) + duration
+
+    def program(self, kernel: Kernel, case: Case) -> Program:
+        """Take the kernel's own form or bind the body to jax.numpy; decorated or not, the phases are the same."""
+        build = kernel.builder(self.NAME, case.mode)
+        if build is not None:
+            function = build()
+        elif kernel.array is not None:
+            function = functools.partial(kernel.array, self._jnp)
+        else:
+            raise LookupError(f"{kernel.name} has no jax implementation")
+        decorated = hasattr(function, "trace") and hasattr(function, "lower")
+        if case.mode == "eager":
+            return Program(getattr(function, "__wrapped__", function) if decorated else function)
+        jitted = function if decorated else self._jax.jit(function, donate_argnums=kernel.donates)
+        stages = _Stages(jitted)
+        return Program(
+            jitted,
+            ((Phase.TRACE, stages.trace), (Phase.LOWER, stages.lower), (Phase.COMPILE, stages.compile)),
+            stages.describe,
+        )
+
+    def place(self, inputs: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+        """Put copies on the device, committed there."""
+        placed = tuple(self._jax.device_put(x, self._device, may_alias=False) for x in inputs)
+        return tuple(self._jax.block_until_ready(placed))
+
+    def waiter(self, output: Any) -> Callable[[Any], Any]:
+        """Wait for one array by its own method, for any other structure over the whole tree."""
+        if isinstance(output, self._jax.Array):
+            return operator.methodcaller("block_until_ready")
+        wait: Callable[[Any], Any] = self._jax.block_until_ready
+        return wait
+
+    def backend_of(self, leaf: Any) -> str:
+        """Read the platform of the array's device; a leaf that is no JAX array lives on the host."""
+        if not isinstance(leaf, self._jax.Array):
+            return "host"
+        platform = next(iter(leaf.devices())).platform
+        return "gpu" if platform in ("cuda", "rocm") else str(platform)
+
+    def dtype_of(self, leaf: Any) -> str:
+        """Read the dtype of the array itself."""
+        return str(getattr(leaf, "dtype", type(leaf).__name__))
+
+    def facts(self) -> dict[str, str | int | float | bool | None]:
+        """Give what decides the arithmetic, and the device's kind."""
+        return {
+            "device_kind": self._device.device_kind,
+            "matmul_precision": str(self._jax.config.jax_default_matmul_precision or "default"),
+            "x64": bool(self._jax.config.jax_enable_x64),
+        }
+
+
+class _Stages:
+    """The stages of ahead-of-time compilation, each on what the one before it left."""
+
+    def __init__(self, jitted: Function) -> None:
+        self._jitted: Any = jitted
+        self._traced: Any = None
+        self._lowered: Any = None
+        self._compiled: Any = None
+
+    def trace(self, args: tuple[Any, ...]) -> object:
+        self._traced = self._jitted.trace(*args)
+        return self._traced
+
+    def lower(self, args: tuple[Any, ...]) -> object:
+        self._lowered = self._traced.lower()
+        return self._lowered
+
+    def compile(self, args: tuple[Any, ...]) -> object:
+        self._compiled = self._lowered.compile()
+        return self._compiled
+
+    def describe(self) -> Compiled | None:
+        if self._compiled is None:
+            return None
+        text = self._compiled.as_text() or ""
+        costs = self._compiled.cost_analysis() or {}
+        memory = self._compiled.memory_analysis()
+        return Compiled(
+            text=text or None,
+            parameters=_parameters(text),
+            operations=_known(costs.get("flops")),
+            nbytes=_known(costs.get("bytes accessed")),
+            peak_nbytes=_memory(memory),
+        )
+
+
+def _parameters(text: str) -> int | None:
+    """Count the inputs of the entry computation; a folded program has none."""
+    entry = re.search(r"^ENTRY .*?^}", text, re.MULTILINE | re.DOTALL)
+    return len(re.findall(r"= \S+ parameter\(\d+\)", entry.group())) if entry else None
+
+
+def _known(estimate: float | None) -> float | None:
+    """Turn absent and negative estimates into None: the compiler says -1 where it does not know."""
+    return float(estimate) if estimate is not None and estimate >= 0 else None
+
+
+def _memory(analysis: Any) -> int | None:
+    if analysis is None:
+        return None
+    parts = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes", "generated_code_size_in_bytes")
+    return sum(int(getattr(analysis, part, 0)) for part in parts)
+
+
+ADAPTER = Jax

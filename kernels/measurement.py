@@ -1,0 +1,266 @@
+"""Measurement: all that was found of one case, merged over its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kernels import guards
+from kernels.assignment import Role
+from kernels.case import Backend, Case, Skip
+from kernels.discovery import find
+from kernels.frameworks import modes
+from kernels.guards import Finding
+from kernels.phase import REPEATED, Phase
+from kernels.statistics import per_call
+
+
+class Status(StrEnum):
+    """How a case ended."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    KILLED = "killed"
+    UNAVAILABLE = "unavailable"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One phase as one process timed it.
+
+    Attributes:
+        phase: what was timed.
+        samples: total nanoseconds of each sample, in order.
+        inner_calls: calls in each sample.
+        events: the framework's own counts while it ran: traces, lowerings, compiles, cache_hits, cache_misses.
+        event_ns: nanoseconds that the framework itself reports for the phase; None where it reports none.
+    """
+
+    phase: Phase
+    samples: tuple[int, ...]
+    inner_calls: int
+    events: Mapping[str, int]
+    event_ns: int | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Reading:
+        """Read the record that a case's process sent.
+
+        Args:
+            record: of kind ``reading``.
+
+        Returns:
+            The reading.
+        """
+        phase, events = Phase(record["phase"]), dict(record["events"])
+        seconds = events.pop("seconds")
+        own = {Phase.TRACE: "traces", Phase.LOWER: "lowerings", Phase.COMPILE: "compiles"}.get(phase)
+        event_ns = round(seconds[own] * 1e9) if own in seconds else None
+        return cls(phase, tuple(record["samples"]), record["inner_calls"], events, event_ns)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one process left behind, however it ended.
+
+    Attributes:
+        role: what it was for.
+        status: how it ended.
+        reason: why, in words, where the status is not ok.
+        readings: what it had timed until then.
+        findings: flags that its guards raised.
+        facts: what it told of itself.
+        text: the compiled program, where it was asked for.
+        output_tail: the last of what the kernel printed.
+        peak_nbytes: peak resident size.
+        wall_ns: from the request to the end.
+    """
+
+    role: Role
+    status: Status = Status.FAILED
+    reason: str | None = None
+    readings: list[Reading] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    output_tail: str | None = None
+    peak_nbytes: int | None = None
+    wall_ns: int = 0
+
+    @property
+    def measured_ns(self) -> int:
+        """Nanoseconds within the clock, warm-up and calibration left out."""
+        return sum(sum(reading.samples) for reading in self.readings)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One phase of a case over all its rounds.
+
+    Attributes:
+        phase: what was timed.
+        samples: for each round, total nanoseconds of each sample, in order and unfiltered.
+        inner_calls: for each round, calls in each sample.
+        events: the framework's counts, summed over the rounds.
+        event_ns: for each round, nanoseconds by the framework's own account; None where it gives none.
+        flags: reasons not to trust it, with their words.
+    """
+
+    phase: Phase
+    samples: tuple[tuple[int, ...], ...]
+    inner_calls: tuple[int, ...]
+    events: Mapping[str, int]
+    event_ns: tuple[int, ...] | None
+    flags: Mapping[str, str]
+
+    def per_call(self) -> list[list[float]]:
+        """Give nanoseconds per call: rounds of samples."""
+        return per_call(self.samples, self.inner_calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """All of one case.
+
+    Attributes:
+        case: the case.
+        status: how it ended; the worst of its processes decides.
+        reason: why, in words, where the status is not ok.
+        planned: the phases that the mode can separate, timed or not.
+        timings: the phases that were timed.
+        flags: reasons not to trust any of it, with their words.
+        facts: what its processes told: output dtype, program hash and estimates, warm-up calls, peak memory.
+        rounds: rounds that were measured.
+    """
+
+    case: Case
+    status: Status
+    reason: str | None
+    planned: tuple[Phase, ...]
+    timings: Mapping[Phase, Timing]
+    flags: Mapping[str, str]
+    facts: Mapping[str, Any]
+    rounds: int
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the steady timing may be ranked: ok, there, and free of flags."""
+        steady = self.timings.get(Phase.STEADY)
+        return self.status is Status.OK and steady is not None and not self.flags and not steady.flags
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the measurement as plain values: one JSON line of ``python -m kernels``."""
+        value = asdict(self)
+        value["case"] = {"id": self.case.id, **self.case.to_json()}
+        value["timings"] = {phase.value: asdict(timing) for phase, timing in self.timings.items()}
+        return value
+
+    @classmethod
+    def of_skip(cls, skip: Skip) -> Measurement:
+        """Make the row of a cell that is not measured.
+
+        Args:
+            skip: the cell and its reason.
+
+        Returns:
+            A measurement without timings.
+        """
+        return cls(skip.case, Status.SKIPPED, skip.reason, _planned(skip.case), {}, {}, {}, 0)
+
+
+def merge(
+    case: Case, outcomes: list[Outcome], startup: Reading | None = None, floor_ns: float | None = None
+) -> Measurement:
+    """Merge what the processes of a case left behind.
+
+    Args:
+        case: the case.
+        outcomes: of its processes, in order of time; at least one.
+        startup: the framework's startup, timed once for the run.
+        floor_ns: least nanoseconds of the declared work by the machine's measured roofline.
+
+    Returns:
+        The measurement.
+    """
+    bad = next((outcome for outcome in outcomes if outcome.status is not Status.OK), None)
+    findings = [finding for outcome in outcomes for finding in outcome.findings]
+    readings: dict[Phase, list[Reading]] = {}
+    for reading in ([startup] if startup else []) + [reading for outcome in outcomes for reading in outcome.readings]:
+        if reading.phase is not Phase.RELOAD or reading.events["cache_hits"] > 0:
+            readings.setdefault(reading.phase, []).append(reading)
+    facts = {key: value for outcome in outcomes for key, value in outcome.facts.items()}
+    findings += _judge(case, readings, outcomes, floor_ns)
+    peaks = [outcome.peak_nbytes for outcome in outcomes if outcome.peak_nbytes]
+    tails = [outcome.output_tail for outcome in outcomes if outcome.output_tail]
+    facts |= {"peak_nbytes": max(peaks, default=None), "output_tail": tails[-1] if tails else None}
+    return Measurement(
+        case=case,
+        status=bad.status if bad else Status.OK,
+        reason=bad.reason if bad else None,
+        planned=_planned(case),
+        timings={phase: _timing(phase, readings[phase], findings) for phase in Phase if phase in readings},
+        flags={finding.flag.value: finding.reason for finding in findings if not finding.phases},
+        facts=facts,
+        rounds=sum(outcome.role is Role.STEADY for outcome in outcomes),
+    )
+
+
+def floor_ns(case: Case, roofline: Mapping[str, float]) -> float | None:
+    """Give the least time of a case's declared work on this machine.
+
+    Args:
+        case: the case.
+        roofline: ``bytes_per_s`` of the fastest memory level and ``operations_per_s`` by dtype name.
+
+    Returns:
+        Nanoseconds, the larger of the memory's and the arithmetic's; None where the roofline does not cover it.
+    """
+    if case.backend.value != roofline.get("backend", Backend.CPU.value) or "cache_bytes_per_s" not in roofline:
+        return None
+    kernel = find(case.kernel, case.source)
+    itemsize = 2 if case.dtype == "bfloat16" else int(case.dtype.lstrip("uintflocmpex")) // 8
+    work = kernel.work(itemsize, **kernel.sizes[case.size])
+    seconds = work.nbytes / roofline["cache_bytes_per_s"]
+    rate = roofline.get(f"operations_per_s_{case.dtype}")
+    return 1e9 * max(seconds, work.operations / rate if rate else 0.0)
+
+
+def _planned(case: Case) -> tuple[Phase, ...]:
+    return modes()[f"{case.framework}/{case.mode}"].phases
+
+
+def _judge(
+    case: Case, readings: Mapping[Phase, list[Reading]], outcomes: list[Outcome], floor: float | None
+) -> list[Finding]:
+    found: list[Finding] = []
+    for phase in REPEATED & readings.keys():
+        pooled = [ns / reading.inner_calls for reading in readings[phase] for ns in reading.samples]
+        found += guards.spread(pooled, phase)
+        if phase is Phase.STEADY and floor is not None:
+            found += guards.roofline(sorted(pooled)[len(pooled) // 2], floor)
+    shares = [outcome.facts["cpu_share"] for outcome in outcomes if "cpu_share" in outcome.facts]
+    stolen = [outcome.facts["steal_share"] for outcome in outcomes if outcome.facts.get("steal_share") is not None]
+    if shares and case.backend is Backend.CPU:
+        found += guards.contended(sorted(shares)[len(shares) // 2], max(stolen, default=None))
+    return found
+
+
+def _timing(phase: Phase, readings: list[Reading], findings: list[Finding]) -> Timing:
+    events: dict[str, int] = {}
+    for reading in readings:
+        for name, count in reading.events.items():
+            events[name] = events.get(name, 0) + count
+    own = tuple(reading.event_ns for reading in readings if reading.event_ns is not None)
+    return Timing(
+        phase=phase,
+        samples=tuple(reading.samples for reading in readings),
+        inner_calls=tuple(reading.inner_calls for reading in readings),
+        events=events,
+        event_ns=own if len(own) == len(readings) else None,
+        flags={finding.flag.value: finding.reason for finding in findings if phase in finding.phases},
+    )

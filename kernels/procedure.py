@@ -1,0 +1,274 @@
+"""What a case's own process does: its phases, with every reading streamed as it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from time import perf_counter_ns, process_time_ns
+from typing import Any
+
+import numpy as np
+
+from kernels import checking, guards, machine
+from kernels.assignment import Assignment, Role
+from kernels.discovery import find
+from kernels.frameworks import frameworks
+from kernels.frameworks.framework import Events, Framework, Program
+from kernels.guards import Finding, Flag
+from kernels.phase import Phase
+from kernels.spec import Kernel, leaves
+from kernels.timing import Args, Loop, calibrate, collector_off, sample, warm_up
+
+Emit = Callable[[dict[str, Any]], None]
+"""Sends one JSON record to the parent; what was sent survives the process."""
+
+HELD_NBYTES = 256 * 2**20
+"""The most that pipelined outputs, fresh donated buffers or a cold working set may hold at once."""
+
+MEMO_TRIALS = 3
+MEMO_INPUTS = 16
+
+
+class WrongOutputError(Exception):
+    """An output is not what the float64 reference says."""
+
+
+def perform(assignment: Assignment, emit: Emit) -> None:
+    """Measure an assignment in this process.
+
+    Args:
+        assignment: what to do.
+        emit: takes readings, facts and flags as they are made.
+
+    Raises:
+        WrongOutputError: an output disagrees with the reference.
+        UnavailableError: the framework or the device is not there.
+        Exception: whatever the kernel raised.
+    """
+    case = assignment.case
+    kernel = find(case.kernel, case.source)
+    framework = frameworks()[case.framework](case.backend, case.dtype, assignment.cache_dir)
+    emit({"kind": "facts", "facts": framework.facts()})
+    roles = {Role.STEADY: _steady, Role.FIRST_CALL: _first_call, Role.CACHE: _cache}
+    with collector_off():
+        roles[assignment.role](_Process(assignment, kernel, framework, emit))
+
+
+class _Process:
+    """What the roles share: the clock around one-time phases, the inputs, and the check."""
+
+    def __init__(self, assignment: Assignment, kernel: Kernel, framework: Framework, emit: Emit) -> None:
+        self.case, self.sampling, self.kernel = assignment.case, assignment.sampling, kernel
+        self.keep_text, self.first_round = assignment.keep_text, assignment.round == 0
+        self.framework, self.emit = framework, emit
+        self.phases = framework.MODES[self.case.mode]
+        self.inputs = self.draw(self.case.size)
+        self._expected: list[np.ndarray] | None = None
+
+    def draw(self, size: str, number: int = 0) -> tuple[np.ndarray, ...]:
+        """Draw inputs; every framework gets the same for one kernel, size, dtype and number."""
+        key = zlib.crc32(f"{self.case.kernel}/{size}/{self.case.dtype}".encode())
+        rng = np.random.default_rng([self.sampling.seed, key, number])
+        return self.kernel.inputs(rng, np.dtype(self.case.dtype), **self.kernel.sizes[size])
+
+    def place(self) -> Args:
+        if Phase.TRANSFER not in self.phases:
+            return self.framework.place(self.inputs)
+        with self.clock(Phase.TRANSFER):
+            return self.framework.place(self.inputs)
+
+    def clock(self, phase: Phase) -> _Clock:
+        return _Clock(self, phase)
+
+    def reading(self, phase: Phase, samples: list[int], inner_calls: int, events: Events) -> None:
+        record = {"phase": phase.value, "samples": samples, "inner_calls": inner_calls, "events": asdict(events)}
+        self.emit({"kind": "reading", **record})
+
+    def fact(self, **facts: Any) -> None:
+        self.emit({"kind": "facts", "facts": facts})
+
+    def flag(self, findings: list[Finding]) -> None:
+        for finding in findings:
+            self.emit({"kind": "flag", **asdict(finding)})
+
+    def check(self, output: object) -> str | None:
+        if self._expected is None:
+            self._expected = self.kernel.expected(self.inputs)
+        tolerance = self.kernel.tolerance[self.case.dtype]
+        return checking.disagreement(self.framework, output, self._expected, self.case.dtype, tolerance)
+
+    def complete(self, output: Any) -> Any:
+        """Wait for an output, whatever its structure."""
+        wait = self.framework.waiter(output)
+        return output if wait is None else wait(output)
+
+
+class _Clock:
+    """Times one block and stores it with the framework's own events."""
+
+    def __init__(self, process: _Process, phase: Phase) -> None:
+        self._process, self._phase = process, phase
+
+    def __enter__(self) -> None:
+        self._before = self._process.framework.events.copy()
+        self._start = perf_counter_ns()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        elapsed = perf_counter_ns() - self._start
+        if kind is None:
+            events = self._process.framework.events.since(self._before)
+            self._process.reading(self._phase, [elapsed], 1, events)
+
+
+def _first_call(process: _Process) -> None:
+    """Time the first call as a user meets it: everything at once."""
+    args = process.place()
+    program = process.framework.program(process.kernel, process.case)
+    with process.clock(Phase.FIRST_CALL):
+        output = process.complete(program.call(*args))
+    problem = process.check(output)
+    if problem:
+        raise WrongOutputError(f"first call: {problem}")
+
+
+def _cache(process: _Process) -> None:
+    """Compile against a persistent cache: it fills on the first visit and is read on the second."""
+    args = process.framework.place(process.inputs)
+    program = process.framework.program(process.kernel, process.case)
+    for phase, stage in program.stages:
+        if phase is Phase.COMPILE:
+            with process.clock(Phase.RELOAD):
+                stage(args)
+        else:
+            stage(args)
+
+
+def _steady(process: _Process) -> None:
+    """Time the stages of compilation, check the output, and sample steady calls."""
+    framework, case, kernel = process.framework, process.case, process.kernel
+    args = process.place()
+    program = framework.program(kernel, case)
+    for phase, stage in program.stages:
+        with process.clock(phase):
+            stage(args)
+    compiled = program.compiled()
+    if compiled is not None:
+        process.fact(
+            program_hash=hashlib.sha256(compiled.text.encode()).hexdigest() if compiled.text else None,
+            program_operations=compiled.operations,
+            program_nbytes=compiled.nbytes,
+            program_peak_nbytes=compiled.peak_nbytes,
+        )
+        if process.keep_text and compiled.text:
+            process.emit({"kind": "text", "text": compiled.text})
+        dims = kernel.sizes[case.size]
+        work = kernel.work(np.dtype(case.dtype).itemsize, **dims)
+        process.flag(guards.program(compiled, len(args), work))
+    feed = _feed(process, args)
+    (first_args,) = feed(1)
+    output = process.complete(program.call(*first_args))
+    problem = process.check(output)
+    if problem:
+        raise WrongOutputError(problem)
+    process.flag(guards.device(framework, output, case.backend.value))
+    process.fact(output_dtype=framework.dtype_of(leaves(output)[0]), gc="collected, off")
+    loop = Loop(program.call, framework.waiter(output), feed)
+    output_nbytes = sum(framework.host(leaf).nbytes for leaf in leaves(output))
+    del output, first_args
+    _sample_loops(process, loop, output_nbytes)
+    problem = process.check(loop.last)
+    if problem and not process.sampling.cold:
+        process.flag([Finding(Flag.MUTATED, f"the last repeat's output is wrong, the first was right: {problem}")])
+    if not process.sampling.cold:
+        process.flag(guards.changed_inputs(framework, args, process.inputs, kernel.donates))
+    if process.first_round:
+        process.flag(_memo_probe(process, program))
+    if Phase.RETRACE in process.phases:
+        _retrace(process, program)
+
+
+def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
+    sampling, framework = process.sampling, process.framework
+    input_nbytes = sum(x.nbytes for x in process.inputs)
+    fed = input_nbytes if process.kernel.donates else 0
+    process.fact(warmup_calls=warm_up(loop, sampling))
+    variants = (
+        (Phase.STEADY, loop.blocked, fed, 1.0),
+        (Phase.PIPELINED, loop.pipelined, fed + output_nbytes, 0.25),
+        (Phase.ENQUEUE, loop.enqueue, fed, 0.25),
+    )
+    for phase, timed, held, share in variants:
+        if phase not in process.phases:
+            continue
+        most = max(1, HELD_NBYTES // held) if held else 2**30
+        n = calibrate(timed, sampling, most)
+        before, cpu, steal = framework.events.copy(), process_time_ns(), machine.processor_ticks()
+        start = perf_counter_ns()
+        samples = sample(timed, n, int(sampling.round_budget_ns * share), sampling.min_samples)
+        wall = perf_counter_ns() - start
+        events = framework.events.since(before)
+        process.reading(phase, samples, n, events)
+        process.flag(guards.recompiled(events, phase))
+        if phase is Phase.STEADY:
+            stolen = machine.steal_share(steal, machine.processor_ticks())
+            process.fact(cpu_share=(process_time_ns() - cpu) / wall, steal_share=stolen)
+
+
+def _feed(process: _Process, args: Args) -> Callable[[int], Iterator[Args]]:
+    """Choose the arguments of the calls: the same, fresh copies for a kernel that consumes them, or rotating ones."""
+    if process.kernel.donates:
+        return lambda n: iter([process.framework.place(process.inputs) for _ in range(n)])
+    if process.sampling.cold:
+        nbytes = max(1, sum(x.nbytes for x in process.inputs))
+        copies = min(4096, max(2, -(-machine.working_set_beyond_caches() // nbytes)))
+        rotating = itertools.cycle([process.framework.place(process.inputs) for _ in range(copies)])
+        process.fact(cold_nbytes=copies * nbytes)
+        return lambda n: itertools.islice(rotating, n)
+    return lambda n: itertools.repeat(args, n)
+
+
+def _memo_probe(process: _Process, program: Program) -> list[Finding]:
+    """Call on inputs never seen, then on the same again; all are touched first, so that caches are alike."""
+    framework = process.framework
+    budget = perf_counter_ns() + max(process.sampling.round_budget_ns // 4, 10_000_000)
+    new, repeated, same = [], [], False
+    nbytes = max(1, sum(x.nbytes for x in process.inputs))
+    count = max(1, min(MEMO_INPUTS, HELD_NBYTES // 8 // nbytes, 2**20 // nbytes or 1))
+    for trial in range(MEMO_TRIALS):
+        drawn = [process.draw(process.case.size, 1 + trial * count + i) for i in range(count)]
+        placed = [framework.place(inputs) for inputs in drawn]
+        for args in placed:
+            framework.touch(args)
+        loop = Loop(program.call, framework.waiter(None), lambda _, placed=placed: iter(placed))  # type: ignore[misc]
+        new.append(loop.blocked(count) / count)
+        first = loop.last
+        if process.kernel.donates:
+            loop.feed = lambda _, drawn=drawn: iter([framework.place(x) for x in drawn])  # type: ignore[misc]
+        repeated.append(loop.blocked(count) / count)
+        kept = {id(leaf) for leaf in leaves(loop.last)} - {id(x) for x in placed[-1]}
+        arrays = [leaf for leaf in leaves(first) if hasattr(leaf, "__array__")]
+        same = same or any(id(leaf) in kept for leaf in arrays)
+        if perf_counter_ns() > budget:
+            break
+    return guards.memoised(new, repeated, same)
+
+
+def _retrace(process: _Process, program: Program) -> None:
+    """Time the first call at another size, in a process that is warm for this one."""
+    sizes = list(process.kernel.sizes)
+    if len(sizes) < 2:
+        return
+    other = sizes[(sizes.index(process.case.size) + 1) % len(sizes)]
+    args = process.framework.place(process.draw(other))
+    before = process.framework.events.copy()
+    with process.clock(Phase.RETRACE):
+        process.complete(program.call(*args))
+    compiles = process.framework.events.since(before).compiles
+    expected = process.framework.SHAPE_COMPILES.get(process.case.mode)
+    process.fact(retrace_size=other)
+    if expected is not None and compiles != expected:
+        reason = f"a call at size {other} compiled {compiles} programs, {expected} were expected"
+        process.flag([Finding(Flag.RECOMPILED, reason, (Phase.RETRACE,))])

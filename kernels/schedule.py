@@ -1,0 +1,130 @@
+"""Rounds: every case in several fresh processes, spread over the run in shuffled order, never back to back."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.assignment import Assignment, Role
+from kernels.case import Case
+from kernels.frameworks import modes
+from kernels.isolation import Isolation
+from kernels.measurement import Measurement, Outcome, Reading, Status, floor_ns, merge
+from kernels.phase import Phase
+from kernels.timing import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One case in one round."""
+
+    case: Case
+    round: int
+
+
+def turns(cases: Sequence[Case], sampling: Sampling) -> list[Turn]:
+    """Order the turns of a run.
+
+    Args:
+        cases: what is measured.
+        sampling: number of rounds, and the seed of their order.
+
+    Returns:
+        Every case once per round; each round has a shuffled order of its own, and no case follows itself where
+        there is more than one.
+    """
+    rng = random.Random(sampling.seed)
+    ordered: list[Turn] = []
+    for number in range(sampling.rounds):
+        shuffled = rng.sample(list(cases), len(cases))
+        if ordered and len(shuffled) > 1 and shuffled[0] == ordered[-1].case:
+            shuffled.append(shuffled.pop(0))
+        ordered += [Turn(case, number) for case in shuffled]
+    return ordered
+
+
+class Bench:
+    """Takes the turns of a run, and merges what they leave behind."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        isolation: Isolation,
+        startup: Mapping[str, Reading] | None = None,
+        roofline: Mapping[str, float] | None = None,
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            sampling: how every case is sampled.
+            isolation: gives the processes.
+            startup: framework to its startup reading.
+            roofline: of this machine, as ``floor_ns`` takes it.
+        """
+        self._sampling, self._isolation = sampling, isolation
+        self._startup, self._roofline = startup or {}, roofline or {}
+        self._outcomes: dict[Case, list[Outcome]] = {}
+        self._caches = Path(tempfile.mkdtemp(prefix="jitmatrix-cache-"))
+
+    def close(self) -> None:
+        """Remove the private compilation caches."""
+        shutil.rmtree(self._caches, ignore_errors=True)
+
+    def take(self, turn: Turn) -> bool:
+        """Take one turn: the processes of one case in one round.
+
+        Args:
+            turn: the turn.
+
+        Returns:
+            Whether the case is done: its last round is over, or it ended otherwise than ok.
+        """
+        outcomes = self._outcomes.setdefault(turn.case, [])
+        if outcomes and outcomes[-1].status is not Status.OK:
+            return False
+        for role, cache in self._roles(turn):
+            assignment = Assignment(turn.case, role, self._sampling, turn.round, cache)
+            outcomes.append(self._isolation.run(assignment))
+            if outcomes[-1].status is not Status.OK:
+                return True
+        return turn.round == self._sampling.rounds - 1
+
+    def outcomes(self, case: Case) -> list[Outcome]:
+        """Give what the processes of a case have left behind so far.
+
+        Args:
+            case: the case.
+
+        Returns:
+            Outcomes in order of time; empty before its first turn.
+        """
+        return self._outcomes.get(case, [])
+
+    def measurement(self, case: Case) -> Measurement | None:
+        """Merge what has been measured of a case.
+
+        Args:
+            case: the case.
+
+        Returns:
+            The measurement of the rounds so far; None before the first.
+        """
+        outcomes = self.outcomes(case)
+        if not outcomes:
+            return None
+        return merge(case, outcomes, self._startup.get(case.framework), floor_ns(case, self._roofline))
+
+    def _roles(self, turn: Turn) -> list[tuple[Role, str | None]]:
+        phases = modes()[f"{turn.case.framework}/{turn.case.mode}"].phases
+        roles: list[tuple[Role, str | None]] = [(Role.STEADY, None)]
+        if Phase.FIRST_CALL in phases:
+            roles.append((Role.FIRST_CALL, None))
+        if Phase.RELOAD in phases and turn.round == 0:
+            # Twice against one private directory: the first visit fills it, the second is the reload.
+            private = tempfile.mkdtemp(dir=self._caches)
+            roles += [(Role.CACHE, private), (Role.CACHE, private)]
+        return roles

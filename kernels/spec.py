@@ -1,0 +1,144 @@
+"""What a kernel is: its sizes, dtypes, inputs, work, tolerance and implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernels.errors import UsageError
+
+Function = Callable[..., Any]
+"""A computation on placed inputs."""
+
+Builder = Callable[[], Function]
+"""Imports what it needs and returns a new function, decorated already or not."""
+
+Dims = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The least that any implementation must do: what the guards and the roofline hold a timing against.
+
+    Attributes:
+        operations: arithmetic operations (a transcendental function counts as one); at least 1.
+        nbytes: bytes read and written at least once, inputs and outputs; at least 1.
+    """
+
+    operations: int
+    nbytes: int
+
+    def __post_init__(self) -> None:
+        if self.operations < 1 or self.nbytes < 1:
+            raise UsageError(f"work must be at least 1 operation and 1 byte, got {self}: count inputs and outputs")
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far an output may lie from the float64 reference: ``|out - ref| <= absolute + relative * |ref|``."""
+
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A named computation.
+
+    Attributes:
+        name: lower-case identifier, unique.
+        summary: one line with the formula.
+        sizes: size label to dimensions, smallest first.
+        dtypes: dtype names that the field uses for it.
+        inputs: ``inputs(rng, dtype, **dims)`` gives a tuple of NumPy arrays, seeded and never constant.
+        work: ``work(itemsize, **dims)`` gives the least work.
+        tolerance: dtype name to tolerance; how it was found stands in the kernel's docstring.
+        array: the body ``array(xp, *inputs)`` over the array namespace, for NumPy, JAX and the reference.
+        implementations: framework, or ``framework/mode``, to the builder of its own form.
+        reference: the float64 NumPy reference ``reference(*inputs)``; None takes ``array`` over NumPy.
+        donates: positions of inputs whose buffers the implementation consumes or overwrites.
+    """
+
+    name: str
+    summary: str
+    sizes: Mapping[str, Dims]
+    dtypes: tuple[str, ...]
+    inputs: Callable[..., tuple[np.ndarray, ...]]
+    work: Callable[..., Work]
+    tolerance: Mapping[str, Tolerance]
+    array: Function | None = None
+    implementations: Mapping[str, Builder] = field(default_factory=dict)
+    reference: Function | None = None
+    donates: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or not self.name.islower():
+            raise UsageError(f"kernel name {self.name!r}: use a lower-case identifier such as jacobi2d")
+        if self.array is None and self.reference is None:
+            raise UsageError(f"kernel {self.name}: give array or reference, there is nothing to check outputs against")
+        missing = [dtype for dtype in self.dtypes if dtype not in self.tolerance]
+        if missing or not self.dtypes or not self.sizes:
+            raise UsageError(
+                f"kernel {self.name}: sizes, dtypes and a tolerance per dtype are needed, missing {missing}"
+            )
+
+    def builder(self, framework: str, mode: str) -> Builder | None:
+        """Find the implementation for a framework and mode.
+
+        Args:
+            framework: such as ``jax``.
+            mode: such as ``jit``; a builder under ``framework/mode`` wins over one under ``framework``.
+
+        Returns:
+            The builder, or None where the kernel has none of its own (``array`` may still serve).
+        """
+        return self.implementations.get(f"{framework}/{mode}") or self.implementations.get(framework)
+
+    def expected(self, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+        """Compute the reference outputs in float64.
+
+        Args:
+            inputs: the arrays of the case, in its own dtype; floating ones are widened first, so that the
+                reference starts from what the case was given.
+
+        Returns:
+            Every output leaf as a NumPy array, floating ones in float64.
+        """
+        wide = tuple(x.astype(np.float64) if is_floating(x.dtype) else x for x in inputs)
+        output = self.reference(*wide) if self.reference else self.array(np, *wide)  # type: ignore[misc]
+        return [np.asarray(leaf) for leaf in leaves(output)]
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is a real floating one, bfloat16 and the float8 kinds included.
+
+    Args:
+        dtype: NumPy dtype, an extension dtype of ml_dtypes among them.
+
+    Returns:
+        True for floating dtypes.
+    """
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
+
+
+def leaves(output: object) -> list[Any]:
+    """Flatten nested tuples, lists and dicts of outputs, in order (dicts by sorted key, as JAX does).
+
+    Args:
+        output: what a kernel returned.
+
+    Returns:
+        The leaves; None counts as no leaf. Lists of plain Python numbers are one leaf.
+    """
+    if output is None:
+        return []
+    if isinstance(output, dict):
+        return [leaf for key in sorted(output) for leaf in leaves(output[key])]
+    if isinstance(output, list) and output and all(isinstance(item, bool | int | float | complex) for item in output):
+        return [output]
+    if isinstance(output, tuple | list):
+        return [leaf for item in output for leaf in leaves(item)]
+    return [output]

@@ -1,0 +1,57 @@
+"""dense: one dense layer and its mean, ``mean(tanh(x @ w + b))``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.spec import Function, Kernel, Tolerance, Work
+
+
+def dense(xp: Any, x: Any, w: Any, b: Any) -> Any:
+    """Return the mean of ``tanh(x @ w + b)``: x (n, d_in), w (d_in, d_out), b (d_out,)."""
+    return xp.mean(xp.tanh(x @ w + b))
+
+
+def inputs(rng: np.random.Generator, dtype: Any, n: int, d_in: int, d_out: int) -> tuple[np.ndarray, ...]:
+    """Draw x and b from N(0, 1), w from N(0, 1/d_in), so that tanh is not saturated."""
+    w = rng.standard_normal((d_in, d_out)) / np.sqrt(d_in)
+    return tuple(a.astype(dtype) for a in (rng.standard_normal((n, d_in)), w, rng.standard_normal(d_out)))
+
+
+def work(itemsize: int, n: int, d_in: int, d_out: int) -> Work:
+    """Count 2·n·d_in·d_out for the product, and bias, tanh and sum once per element."""
+    return Work(2 * n * d_in * d_out + 3 * n * d_out, itemsize * (n * d_in + d_in * d_out + d_out + 1))
+
+
+def numba() -> Function:
+    """Write the layer as a person of Numba would: BLAS for the product, one loop for the rest."""
+
+    def dense_loop(x: Any, w: Any, b: Any) -> Any:
+        y = np.dot(x, w)
+        total = y.dtype.type(0)
+        for i in range(y.shape[0]):
+            for j in range(y.shape[1]):
+                total += np.tanh(y[i, j] + b[j])
+        return y.dtype.type(total / y.size)
+
+    return dense_loop
+
+
+KERNEL = Kernel(
+    name="dense",
+    summary="mean(tanh(x @ w + b))",
+    sizes={
+        "S": {"n": 64, "d_in": 64, "d_out": 32},
+        "M": {"n": 1000, "d_in": 500, "d_out": 200},
+        "L": {"n": 2000, "d_in": 1000, "d_out": 500},
+    },
+    dtypes=("float32", "float64"),
+    inputs=inputs,
+    work=work,
+    # A mean of up to 10^6 values near 0: the absolute part is the rounding of a sequential float32 sum of them.
+    tolerance={"float32": Tolerance(1e-3, 1e-5), "float64": Tolerance(1e-9, 1e-12)},
+    array=dense,
+    implementations={"numba": numba},
+)
