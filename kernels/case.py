@@ -122,7 +122,7 @@ class Matrix:
         kernels: kernel names.
         frameworks: ``framework/mode`` names.
         sizes: size labels; empty takes every kernel's own sizes.
-        dtypes: dtype names.
+        dtypes: dtype names; empty takes every kernel's own dtypes.
         derivatives: 0, 1, 2.
         backends: where to measure.
         exclude: what is left out, with reasons.
@@ -184,7 +184,7 @@ class Matrix:
 
     def _cells(self, kernel: Kernel, source: str | None) -> Iterable[Case]:
         for size in self.sizes or kernel.sizes:
-            for dtype in self.dtypes:
+            for dtype in self.dtypes or kernel.dtypes:
                 for framework in self.frameworks:
                     name, _, mode = framework.partition("/")
                     for derivative in self.derivatives:
