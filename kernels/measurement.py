@@ -11,7 +11,7 @@ from kernels import guards
 from kernels.assignment import Role
 from kernels.case import Backend, Case, Skip
 from kernels.discovery import find
-from kernels.frameworks import modes
+from kernels.frameworks import frameworks
 from kernels.guards import Finding
 from kernels.phase import REPEATED, Phase
 from kernels.statistics import per_call
@@ -231,7 +231,7 @@ def floor_ns(case: Case, roofline: Mapping[str, float]) -> float | None:
 
 
 def _planned(case: Case) -> tuple[Phase, ...]:
-    return modes()[f"{case.framework}/{case.mode}"].phases
+    return frameworks()[case.framework].phases(case.mode, case.backend)
 
 
 def _judge(

@@ -22,5 +22,5 @@ class Phase(StrEnum):
     DEVICE = "device"
 
 
-REPEATED = frozenset({Phase.STEADY, Phase.PIPELINED, Phase.ENQUEUE})
+REPEATED = frozenset({Phase.STEADY, Phase.PIPELINED, Phase.ENQUEUE, Phase.DEVICE})
 """Phases that a process samples many times; the others happen once per process."""

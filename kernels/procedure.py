@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import statistics
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -14,6 +15,7 @@ import numpy as np
 
 from kernels import checking, guards, machine
 from kernels.assignment import Assignment, Role
+from kernels.device_trace import DeviceTime, NoDeviceTimeError, device_time
 from kernels.discovery import find
 from kernels.frameworks import frameworks
 from kernels.frameworks.framework import Events, Framework, Program
@@ -27,6 +29,10 @@ Emit = Callable[[dict[str, Any]], None]
 
 HELD_NBYTES = 256 * 2**20
 """The most that pipelined outputs, fresh donated buffers or a cold working set may hold at once."""
+
+PROFILED_CALLS = 64
+PROFILED_GROUPS = 3
+"""Calls in one profile at most, and profiles of a process: a profiler's buffers are finite, what is over is lost."""
 
 MEMO_TRIALS = 3
 MEMO_INPUTS = 16
@@ -51,6 +57,7 @@ def perform(assignment: Assignment, emit: Emit) -> None:
     case = assignment.case
     kernel = find(case.kernel, case.source)
     framework = frameworks()[case.framework](case.backend, case.dtype, assignment.cache_dir)
+    framework.first_program()
     emit({"kind": "facts", "facts": framework.facts()})
     roles = {Role.STEADY: _steady, Role.FIRST_CALL: _first_call, Role.CACHE: _cache}
     with collector_off():
@@ -64,7 +71,7 @@ class _Process:
         self.case, self.sampling, self.kernel = assignment.case, assignment.sampling, kernel
         self.keep_text, self.first_round = assignment.keep_text, assignment.round == 0
         self.framework, self.emit = framework, emit
-        self.phases = framework.MODES[self.case.mode]
+        self.phases = framework.phases(self.case.mode, self.case.backend)
         self.inputs = self.draw(self.case.size)
         self._expected: list[np.ndarray] | None = None
 
@@ -195,6 +202,7 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
     input_nbytes = sum(x.nbytes for x in process.inputs)
     fed = input_nbytes if process.kernel.donates else 0
     process.fact(warmup_calls=warm_up(loop, sampling))
+    profiled_calls = 1
     variants = (
         (Phase.STEADY, loop.blocked, fed, 1.0),
         (Phase.PIPELINED, loop.pipelined, fed + output_nbytes, 0.25),
@@ -215,6 +223,36 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
         if phase is Phase.STEADY:
             stolen = machine.steal_share(steal, machine.processor_ticks())
             process.fact(cpu_share=(process_time_ns() - cpu) / wall, steal_share=stolen)
+            profiled_calls = min(n, PROFILED_CALLS)
+    if Phase.DEVICE in process.phases:
+        process.fact(device_peak_nbytes=framework.device_peak_nbytes())
+        _profile(process, loop, profiled_calls)
+
+
+def _profile(process: _Process, loop: Loop, n: int) -> None:
+    """Read the device's own time of groups of n calls; where the profile does not tell it, say so and store nothing."""
+    framework = process.framework
+    before = framework.events.copy()
+    groups: list[DeviceTime] = []
+    try:
+        for _ in range(PROFILED_GROUPS):
+            # Made before the profile begins: what is copied to the device for a call is no part of the call.
+            arguments = list(loop.feed(n))
+            group = Loop(loop.call, loop.wait, lambda _, arguments=arguments: iter(arguments))  # type: ignore[misc]
+            walls: list[int] = []
+            planes = framework.profile(lambda group=group, walls=walls: walls.append(group.blocked(n)))  # type: ignore[misc]
+            groups.append(device_time(planes, walls[0]))
+        counts = sorted({group.kernels for group in groups})
+        if len(counts) > 1:
+            raise NoDeviceTimeError(f"equal groups of calls ran {counts} kernels: the profiler lost some")
+    except NoDeviceTimeError as error:
+        process.fact(device_absent=str(error))
+        return
+    events = framework.events.since(before)
+    process.reading(Phase.DEVICE, [group.busy_ns for group in groups], n, events)
+    process.flag(guards.recompiled(events, Phase.DEVICE))
+    span_ns = statistics.median(group.span_ns for group in groups)
+    process.fact(device_span_ns=span_ns / n, device_kernels=counts[0] / n)
 
 
 def _feed(process: _Process, args: Args) -> Callable[[int], Iterator[Args]]:

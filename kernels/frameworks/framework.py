@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kernels.case import Backend, Case
+from kernels.device_trace import Plane
 from kernels.phase import Phase
 from kernels.spec import Function, Kernel
 
@@ -22,7 +23,7 @@ class Mode:
     Attributes:
         framework: the adapter's name.
         name: such as ``jit``.
-        phases: the phases that it can separate.
+        phases: the phases that it can separate on every backend; ``Framework.phases`` adds those of one.
         adapter: the adapter's class.
     """
 
@@ -148,6 +149,8 @@ class Framework:
     PRELOAD: ClassVar[tuple[str, ...]] = ()
     """Modules that its fork server imports."""
     BACKENDS: ClassVar[tuple[Backend, ...]] = (Backend.CPU,)
+    PROFILED: ClassVar[tuple[Backend, ...]] = ()
+    """The backends on which its profiler tells the time on the device itself."""
     DERIVATIVES: ClassVar[tuple[int, ...]] = (0,)
     DTYPES: ClassVar[tuple[str, ...]] = ()
     """The dtypes that it computes in; empty takes any."""
@@ -174,6 +177,19 @@ class Framework:
         """Run once in the fork server after the imports: one-time registries, and never an opened device."""
 
     @classmethod
+    def phases(cls, mode: str, backend: Backend) -> tuple[Phase, ...]:
+        """List the phases that can be told apart.
+
+        Args:
+            mode: such as ``jit``.
+            backend: where the arrays live.
+
+        Returns:
+            The phases of the mode, and ``device`` where the profiler sees the device.
+        """
+        return cls.MODES[mode] + ((Phase.DEVICE,) if backend in cls.PROFILED else ())
+
+    @classmethod
     def installed(cls) -> bool:
         """Tell whether the framework can be imported, without importing it."""
         return importlib.util.find_spec(cls.MODULE) is not None
@@ -188,6 +204,24 @@ class Framework:
             except importlib.metadata.PackageNotFoundError:
                 continue
         return found
+
+    def first_program(self) -> None:
+        """Run the first trivial program on the device, so that a kernel's ``compile`` is its own.
+
+        Raises:
+            UnavailableError: the device is there, and does not work.
+        """
+
+    def profile(self, run: Callable[[], object]) -> Sequence[Plane]:
+        """Profile a block of calls; asked only on a backend of ``PROFILED``.
+
+        Args:
+            run: makes the calls, and waits for them.
+
+        Returns:
+            The planes of the profile, those of the host included.
+        """
+        raise NotImplementedError(f"{self.NAME} has no profiler that sees a device")
 
     def program(self, kernel: Kernel, case: Case) -> Program:
         """Make a kernel ready.
@@ -268,3 +302,11 @@ class Framework:
     def facts(self) -> dict[str, str | int | float | bool | None]:
         """Give settings of the framework that bear on a timing, such as matmul precision."""
         return {}
+
+    def device_peak_nbytes(self) -> int | None:
+        """Read how much memory of the device this process has held at most.
+
+        Returns:
+            Bytes; None where the device does not tell, or is the host.
+        """
+        return None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kernels.case import Backend, Case
+from kernels.device_trace import Interval, Line, Plane
+from kernels.devices import unusable
 from kernels.errors import UnavailableError
 from kernels.frameworks.framework import Compiled, Framework, Program
 from kernels.phase import Phase
@@ -60,6 +65,7 @@ class Jax(Framework):
     INSTALL = "pip install jax"
     PRELOAD = ("numpy", "numpy.random", "jax", "jax.numpy", "jax.monitoring")
     BACKENDS = tuple(Backend)
+    PROFILED = (Backend.GPU, Backend.TPU)
     ARRAY = True
     SHAPE_COMPILES: ClassVar = {"jit": 1}
 
@@ -70,7 +76,7 @@ class Jax(Framework):
             import jax.numpy as jnp
         except ImportError as error:
             raise UnavailableError(f"jax cannot be imported ({error}); {self.INSTALL}") from error
-        self._jax, self._jnp = jax, jnp
+        self._jax, self._jnp, self._backend = jax, jnp, backend
         jax.config.update("jax_platforms", _PLATFORMS[backend])
         jax.config.update("jax_enable_x64", dtype.endswith(("64", "complex128")))
         jax.config.update("jax_enable_compilation_cache", cache_dir is not None)
@@ -80,13 +86,41 @@ class Jax(Framework):
             jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
         try:
             self._device = jax.devices(_PLATFORMS[backend])[0]
-            # The first compilation of a process pays for dialects and passes whatever the kernel: `startup` holds it.
-            jax.jit(operator.pos)(jax.device_put(np.ones((), np.float32), self._device)).block_until_ready()
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-            raise UnavailableError(f"jax has no usable {backend.value} device here: {reason}") from error
+        except (RuntimeError, AssertionError) as error:
+            # Where no GPU is visible, JAX fails by an assertion without words.
+            raise unusable(self.NAME, backend, error) from error
         jax.monitoring.register_event_listener(self._count)
         jax.monitoring.register_event_duration_secs_listener(self._count_duration)
+
+    def first_program(self) -> None:
+        """Compile and run a function of no kernel.
+
+        The first compilation of a process pays for dialects and passes whatever the kernel, and a device that opens
+        may still not compute, as with libraries of another version.
+        """
+        try:
+            placed = self._jax.device_put(np.ones((), np.float32), self._device)
+            self._jax.jit(operator.pos)(placed).block_until_ready()
+        except RuntimeError as error:
+            raise unusable(self.NAME, self._backend, error) from error
+
+    def profile(self, run: Callable[[], object]) -> list[Plane]:
+        """Profile a block of calls with JAX's profiler and read the profile with JAX's own reader."""
+        profiler = self._jax.profiler
+        options = profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        with tempfile.TemporaryDirectory(prefix="jitmatrix-profile-") as folder:
+            profiler.start_trace(folder, profiler_options=options)
+            try:
+                run()
+            finally:
+                profiler.stop_trace()
+            files = sorted(Path(folder).rglob("*.xplane.pb"))
+            return [plane for file in files for plane in planes(profiler.ProfileData.from_file(str(file)))]
+
+    def device_peak_nbytes(self) -> int | None:
+        """Read the allocator's own count."""
+        return _allocator(self._device, "peak_bytes_in_use")
 
     def _count(self, event: str, **_: Any) -> None:
         name = _COUNTED.get(event)
@@ -142,12 +176,37 @@ class Jax(Framework):
         return str(getattr(leaf, "dtype", type(leaf).__name__))
 
     def facts(self) -> dict[str, str | int | float | bool | None]:
-        """Give what decides the arithmetic, and the device's kind."""
+        """Give what decides the arithmetic, and what the device is."""
         return {
             "device_kind": self._device.device_kind,
+            "device_platform": self._device.platform,
+            "device_memory_nbytes": _allocator(self._device, "bytes_limit"),
+            "memory_preallocated": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower()
+            not in ("false", "0"),
             "matmul_precision": str(self._jax.config.jax_default_matmul_precision or "default"),
             "x64": bool(self._jax.config.jax_enable_x64),
         }
+
+
+def planes(profile: Any) -> list[Plane]:
+    """Turn what JAX's reader gives into plain planes.
+
+    Args:
+        profile: a ``jax.profiler.ProfileData``.
+
+    Returns:
+        Every plane with its lines and intervals; events without a length stand there too.
+    """
+    return [
+        Plane(
+            plane.name,
+            tuple(
+                Line(line.name, tuple(Interval(e.start_ns, e.duration_ns, e.name) for e in line.events))
+                for line in plane.lines
+            ),
+        )
+        for plane in profile.planes
+    ]
 
 
 class _Stages:
@@ -195,6 +254,12 @@ def _parameters(text: str) -> int | None:
 def _known(estimate: float | None) -> float | None:
     """Turn absent and negative estimates into None: the compiler says -1 where it does not know."""
     return float(estimate) if estimate is not None and estimate >= 0 else None
+
+
+def _allocator(device: Any, name: str) -> int | None:
+    """Read one figure of the device's allocator; the host and some plugins keep none."""
+    value = (device.memory_stats() or {}).get(name)
+    return None if value is None else int(value)
 
 
 def _memory(analysis: Any) -> int | None:
