@@ -4,10 +4,12 @@ Run as ``python -m kernels.forkserver FRAMEWORK FD``. FD is a stream socket to t
 
 - in: one JSON line a message, ``{"fork": assignment, "memory_nbytes": …, "cpus": […]}`` with two descriptors, the
   record pipe and the output pipe, or ``{"signal": N, "pid": P}``;
-- out: ``{"ready": true}``, ``{"pid": P}`` for each fork, ``{"pid": P, "exit": status, "peak_nbytes": …}`` for each end.
+- out: ``{"ready": true, "groups": path}``, ``{"pid": P, "grouped": bool}`` for each fork,
+  ``{"pid": P, "exit": status, "peak_nbytes": …, "memory_kills": N}`` for each end.
 
-The server stays single-threaded and never blocks but in ``select``. When its parent is gone the socket closes, and it
-ends every process group that it started.
+``groups`` is where the server makes the memory group that its cases are born in (``kernels.memory``), null where it can
+make none. The server stays single-threaded and never blocks but in ``select``. When its parent is gone the socket
+closes, and it ends every process group that it started.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from kernels import memory
 from kernels.assignment import Assignment
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
@@ -47,32 +50,48 @@ def main(framework: str, descriptor: int) -> None:
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    adapter = frameworks()[framework]
-    for module in adapter.PRELOAD:
-        # A framework that is not installed is the child's to report, case by case.
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
-    with contextlib.suppress(ImportError):
-        adapter.preload()
+    preload(framework)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    link.sendall(b'{"ready": true}\n')
+    # After the imports, so that what they hold does not count against the cases.
+    group = None
+    with contextlib.suppress(UnavailableError):
+        group = memory.Group(memory.place())
     children: set[int] = set()
     try:
-        _serve(link, wake, children)
+        ready = {"ready": True, "groups": str(group.path.parent) if group else None}
+        link.sendall(json.dumps(ready).encode() + b"\n")
+        _serve(link, wake, children, group)
     finally:
         for pid in children:
             _signal_group(pid, signal.SIGKILL)
         _end_strangers(set())
+        if group:
+            group.leave()
 
 
-def _serve(link: socket.socket, wake: int, children: set[int]) -> None:
-    buffer, descriptors = b"", []
+def preload(framework: str) -> None:
+    """Import what a fork server holds before it forks; no device is opened by it.
+
+    Args:
+        framework: the adapter's name. One that is not installed is the child's to report, case by case.
+    """
+    adapter = frameworks()[framework]
+    for module in adapter.PRELOAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    with contextlib.suppress(ImportError):
+        adapter.preload()
+
+
+def _serve(link: socket.socket, wake: int, children: set[int], group: memory.Group | None) -> None:
+    buffer, descriptors, kills = b"", [], 0
     while True:
         readable, _, _ = select.select([link.fileno(), wake], [], [])
         if wake in readable:
             os.read(wake, 4096)
             for ended in _reap(children):
+                ended["memory_kills"] = group.kills() - kills if group else 0
                 link.sendall(json.dumps(ended).encode() + b"\n")
         if link.fileno() not in readable:
             continue
@@ -89,17 +108,22 @@ def _serve(link: socket.socket, wake: int, children: set[int]) -> None:
                 continue
             records, output = descriptors[:2]
             del descriptors[:2]
+            grouped = False
+            if group and message["memory_nbytes"]:
+                if not children:
+                    group.renew()
+                grouped, kills = group.limit(message["memory_nbytes"]), group.kills()
             pid = os.fork()
             if pid == 0:
                 link.close()
-                _child(message, records, output)
+                _child(message, records, output, grouped)
             os.close(records)
             os.close(output)
             # In the child too: whichever runs first, no signal to the group can miss it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.setpgid(pid, pid)
             children.add(pid)
-            link.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+            link.sendall(json.dumps({"pid": pid, "grouped": grouped}).encode() + b"\n")
 
 
 def _reap(children: set[int]) -> list[dict[str, int]]:
@@ -135,7 +159,7 @@ def _signal_group(pid: int, number: int) -> None:
             send(pid, number)
 
 
-def _child(message: dict[str, Any], records: int, output: int) -> None:
+def _child(message: dict[str, Any], records: int, output: int, grouped: bool) -> None:
     """Measure one assignment in a new process group; never returns."""
     status = 70
     try:
@@ -150,8 +174,9 @@ def _child(message: dict[str, Any], records: int, output: int) -> None:
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
         faulthandler.enable()
-        if message["memory_nbytes"]:
-            resource.setrlimit(resource.RLIMIT_DATA, (message["memory_nbytes"],) * 2)
+        memory.first_to_go()
+        if message["memory_nbytes"] and not grouped:
+            memory.limit_process(message["memory_nbytes"])
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if message["cpus"] and sys.platform == "linux":
             os.sched_setaffinity(0, message["cpus"])

@@ -7,18 +7,15 @@ import json
 import os
 import select
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from kernels import machine
 from kernels.assignment import Assignment
 from kernels.guards import Finding, Flag
+from kernels.link import Server, ServerDiedError
 from kernels.measurement import Outcome, Reading, Status
 from kernels.phase import Phase
 
@@ -27,9 +24,6 @@ GRACE_S = 0.5
 
 TAIL_NBYTES = 4096
 """How much of what a kernel printed stands in its row."""
-
-START_S = 120.0
-"""Deadline of a fork server's imports, on a machine that is busy."""
 
 DROPPED = ("JAX_", "NUMBA_", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE")
 """Prefixes of variables that would change what is compiled, cached or computed behind the case's back."""
@@ -69,7 +63,8 @@ class Isolation:
         self._cpus = list(cpus)
         self._memory = memory_nbytes if memory_nbytes else machine.memory_available() * 4 // 5
         self._variables = environment(len(cpus) or len(machine.affinity()))
-        self._servers: dict[str, _Server] = {}
+        self._servers: dict[str, Server] = {}
+        self._stopped = False
 
     def __enter__(self) -> Isolation:
         """Give itself."""
@@ -91,7 +86,7 @@ class Isolation:
         """
         for framework in frameworks:
             if framework not in self._servers:
-                self._servers[framework] = _Server(framework, self._variables)
+                self._servers[framework] = Server(framework, self._variables)
 
     def run(self, assignment: Assignment) -> Outcome:
         """Run an assignment in a fresh process.
@@ -101,30 +96,43 @@ class Isolation:
 
         Returns:
             What the process left behind, however it ended.
+
+        Raises:
+            StoppedError: another thread called ``stop``.
         """
         start = time.monotonic_ns()
         framework = assignment.case.framework
         self.prepare([framework])
+        if self._stopped:
+            raise StoppedError
         outcome = Outcome(assignment.role)
         server = self._servers[framework]
         try:
             server.wait_ready()
             self._follow(server, assignment, outcome)
-        except _ServerDiedError as error:
+        except ServerDiedError as error:
+            if self._stopped:
+                raise StoppedError from error
             self._servers.pop(framework).close()
             outcome.status, outcome.reason = Status.FAILED, str(error)
         outcome.wall_ns = time.monotonic_ns() - start
         return outcome
 
-    def _follow(self, server: _Server, assignment: Assignment, outcome: Outcome) -> None:
+    def stop(self) -> None:
+        """End what is running, from another thread; ``run`` raises there, now and from then on."""
+        self._stopped = True
+        for server in list(self._servers.values()):
+            server.stop()
+
+    def _follow(self, server: Server, assignment: Assignment, outcome: Outcome) -> None:
         records, send_records = os.pipe()
         output, send_output = os.pipe()
         streams = {records: bytearray(), output: bytearray()}
         try:
             try:
-                memory = assignment.sampling.memory_mb * 2**20 or self._memory
-                message = {"fork": assignment.to_json(), "memory_nbytes": memory, "cpus": self._cpus}
-                pid = server.fork(message, (send_records, send_output))
+                limit = assignment.sampling.memory_mb * 2**20 or self._memory
+                message = {"fork": assignment.to_json(), "memory_nbytes": limit, "cpus": self._cpus}
+                pid, grouped = server.fork(message, (send_records, send_output))
             finally:
                 os.close(send_records)
                 os.close(send_output)
@@ -138,15 +146,19 @@ class Isolation:
         tail = bytes(streams[output][-TAIL_NBYTES:]).decode("utf-8", errors="replace").strip()
         outcome.output_tail = tail or None
         outcome.peak_nbytes = ended["peak_nbytes"]
+        outcome.facts["memory_limit"] = f"{limit} bytes by {'control group' if grouped else 'resource limit'}"
         _conclude(outcome, ended["exit"], late, timeout_s)
+        if ended["memory_kills"]:
+            outcome.status = Status.KILLED
+            outcome.reason = f"out of memory: the limit of {limit / 2**20:.0f} MiB was reached, by a control group"
 
     def _watch(
-        self, server: _Server, pid: int, streams: Mapping[int, bytearray], output: int, timeout_s: float
+        self, server: Server, pid: int, streams: Mapping[int, bytearray], output: int, timeout_s: float
     ) -> tuple[dict[str, int], bool]:
         """Read what the process sends until it has ended; end it when it is late."""
         deadline, late, open_streams = time.monotonic() + timeout_s, 0, set(streams)
         try:
-            while True:
+            while (ended := server.ended(pid)) is None:
                 wait = max(0.0, deadline - time.monotonic())
                 readable, _, _ = select.select([*open_streams, server.link.fileno()], [], [], wait)
                 for descriptor in open_streams & set(readable):
@@ -157,101 +169,22 @@ class Isolation:
                     if descriptor == output:
                         del streams[descriptor][:-TAIL_NBYTES]
                 if server.link.fileno() in readable:
-                    for message in server.receive():
-                        if message.get("pid") == pid and "exit" in message:
-                            _drain(open_streams, streams)
-                            return message, late > 0
+                    server.receive()
                 if not readable and time.monotonic() >= deadline:
                     server.signal(pid, signal.SIGTERM if late == 0 else signal.SIGKILL)
                     late += 1
                     deadline = time.monotonic() + GRACE_S
+            _drain(open_streams, streams)
         except BaseException:
             # Ctrl-C or a cancelled flow: the process goes before the exception does.
-            with contextlib.suppress(_ServerDiedError):
+            with contextlib.suppress(ServerDiedError):
                 server.signal(pid, signal.SIGKILL)
             raise
+        return ended, late > 0
 
 
-class _ServerDiedError(Exception):
-    """The fork server is gone; its message says what it printed last."""
-
-
-class _Server:
-    """One fork server, seen from its parent."""
-
-    def __init__(self, framework: str, variables: Mapping[str, str]) -> None:
-        self._framework = framework
-        self.link, theirs = socket.socketpair()
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
-        self._buffer, self._ready = b"", False
-        command = [sys.executable, "-m", "kernels.forkserver", framework, str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(
-                command,
-                env=dict(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-
-    def wait_ready(self) -> None:
-        deadline = time.monotonic() + START_S
-        while not self._ready:
-            readable, _, _ = select.select([self.link], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                raise _ServerDiedError(f"the fork server of {self._framework} was not ready after {START_S:.0f} s")
-            self._ready = any("ready" in message for message in self.receive())
-
-    def fork(self, message: Mapping[str, Any], descriptors: tuple[int, int]) -> int:
-        """Ask for a process; gives its id."""
-        with self._alive():
-            socket.send_fds(self.link, [json.dumps(message).encode() + b"\n"], descriptors)
-        while True:
-            for answer in self.receive():
-                if "exit" not in answer:
-                    return int(answer["pid"])
-
-    def signal(self, pid: int, number: int) -> None:
-        with self._alive():
-            self.link.sendall(json.dumps({"signal": int(number), "pid": pid}).encode() + b"\n")
-
-    def receive(self) -> list[dict[str, Any]]:
-        """Read at least one message, however long it takes."""
-        while b"\n" not in self._buffer:
-            with self._alive():
-                data = self.link.recv(1 << 16)
-            if not data:
-                raise _ServerDiedError(self._last_words())
-            self._buffer += data
-        *lines, self._buffer = self._buffer.split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def close(self) -> None:
-        """Close the link: the server ends what it forked, then itself."""
-        self.link.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log.close()
-
-    @contextlib.contextmanager
-    def _alive(self) -> Any:
-        try:
-            yield
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise _ServerDiedError(self._last_words()) from error
-
-    def _last_words(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)
-        self._log.seek(0)
-        lines = self._log.read().decode("utf-8", errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it printed nothing"
-        return f"the fork server of {self._framework} ended (status {self._process.returncode}): {last}"
+class StoppedError(Exception):
+    """The run was stopped; what was under way has no outcome."""
 
 
 def _drain(open_streams: set[int], streams: Mapping[int, bytearray]) -> None:
