@@ -48,7 +48,12 @@ def turns(cases: Sequence[Case], sampling: Sampling) -> list[Turn]:
 
 
 class Bench:
-    """Takes the turns of a run, and merges what they leave behind."""
+    """Takes the turns of a run, and merges what they leave behind.
+
+    Attributes:
+        startup: framework to its startup reading; may be filled any time before ``measurement`` is asked for.
+        roofline: of this machine, as ``floor_ns`` takes it; the same.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,7 @@ class Bench:
             roofline: of this machine, as ``floor_ns`` takes it.
         """
         self._sampling, self._isolation = sampling, isolation
-        self._startup, self._roofline = startup or {}, roofline or {}
+        self.startup, self.roofline = dict(startup or {}), dict(roofline or {})
         self._outcomes: dict[Case, list[Outcome]] = {}
         self._caches = Path(tempfile.mkdtemp(prefix="jitmatrix-cache-"))
 
@@ -116,7 +121,7 @@ class Bench:
         outcomes = self.outcomes(case)
         if not outcomes:
             return None
-        return merge(case, outcomes, self._startup.get(case.framework), floor_ns(case, self._roofline))
+        return merge(case, outcomes, self.startup.get(case.framework), floor_ns(case, self.roofline))
 
     def _roles(self, turn: Turn) -> list[tuple[Role, str | None]]:
         phases = modes()[f"{turn.case.framework}/{turn.case.mode}"].phases

@@ -1,0 +1,174 @@
+"""The `jitmatrix` command: a thin face over the flows."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+from rich.table import Table
+
+from kernels.discovery import suite
+from kernels.errors import UsageError
+from kernels.frameworks import frameworks, modes
+from kernels.selection import Filters
+
+if TYPE_CHECKING:
+    from flows.order import Order
+
+STARTED = time.monotonic()
+
+QUIET = {
+    # The embedded server answers one run on this machine: what it would do besides takes processor time from cases.
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
+    # What a task logs as an error, a case that is not ok, has a line of its own already.
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    **{
+        f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
+        for service in ("CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS")
+    },
+    "DO_NOT_TRACK": "1",
+}
+"""Settings of Prefect for a run from the command line; what the user has set wins."""
+
+app = App(
+    name="jitmatrix",
+    help="What JIT compilation costs and buys, on this machine.",
+    version_flags=["--version"],
+    result_action="return_value",
+)
+
+Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+
+
+@app.command
+def bench(
+    *,
+    matrix: str = "seeds",
+    kernel: Axis = None,
+    framework: Axis = None,
+    size: Axis = None,
+    dtype: Axis = None,
+    backend: Axis = None,
+    results: str | None = None,
+    rounds: int | None = None,
+    budget: float | None = None,
+    seed: int | None = None,
+    timeout: float | None = None,
+    profile: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Measure a matrix on this machine; print the table, and where the Parquet files are.
+
+    Args:
+        matrix: name of a matrix (`jitmatrix list` shows them), or path of a .toml file.
+        kernel: keep this kernel; may be repeated.
+        framework: keep this framework (jax) or mode (jax/jit); may be repeated.
+        size: keep this size; may be repeated.
+        dtype: keep this dtype; may be repeated.
+        backend: measure on cpu, gpu or tpu; may be repeated.
+        results: folder of the results; JITMATRIX_RESULTS, else results.
+        rounds: fresh processes per case, spread over the run.
+        budget: seconds of steady sampling per case, over all rounds.
+        seed: seed of the inputs, the order of cases and the bootstrap.
+        timeout: deadline of one process, in seconds.
+        profile: also print what the run spent its time on.
+    """
+    from flows.order import Order
+    from flows.settings import Settings
+
+    filters = Filters(*(tuple(values or ()) for values in (kernel, framework, size, dtype, backend)))
+    sampling = {"rounds": rounds, "budget_s": budget, "seed": seed, "timeout_s": timeout}
+    order = Order.of(matrix, filters, sampling, results or Settings().results)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    return _run(order, profile)
+
+
+@app.command(name="list")
+def list_() -> int:
+    """Show kernels with their sizes, frameworks installed or missing, and matrices."""
+    from flows.order import load, names
+
+    console = terminal()
+    table = Table("kernel", "computes", "sizes", "dtypes", "own forms", box=None, header_style="bold")
+    for kernel in suite().values():
+        sizes = "; ".join(f"{label}: {_dims(dims)}" for label, dims in kernel.sizes.items())
+        table.add_row(kernel.name, kernel.summary, sizes, " ".join(kernel.dtypes), " ".join(kernel.implementations))
+    console.print(table)
+    table = Table("framework", "modes", "version", "install", box=None, header_style="bold")
+    for name, adapter in frameworks().items():
+        versions = " ".join(f"{k} {v}" for k, v in adapter.versions().items())
+        there = adapter.installed()
+        table.add_row(name, " ".join(adapter.MODES), versions if there else "missing", "" if there else adapter.INSTALL)
+    console.print(table)
+    table = Table("matrix", "cells", "kernels", box=None, header_style="bold")
+    for name in names():
+        matrix = load(name)
+        plan = matrix.expand(suite(), modes())
+        table.add_row(name, f"{len(plan.cases)} cases, {len(plan.skips)} skips", " ".join(matrix.kernels))
+    console.print(table)
+    return 0
+
+
+def main() -> None:
+    """Run the command; what a user typed wrong gets one line and exit status 2."""
+    try:
+        status = app(print_error=False, exit_on_error=False)
+    except (UsageError, CycloptsError) as error:
+        text = " ".join(str(error).split())
+        sys.stderr.write(f"jitmatrix: {text}\n")
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def terminal() -> Console:
+    """Open standard output; where it is no terminal, lines are not cut to the width of one.
+
+    Returns:
+        The console.
+    """
+    return Console() if sys.stdout.isatty() else Console(width=200)
+
+
+def _run(order: Order, profiled: bool) -> int:
+    from flows.bench import bench as flow
+    from flows.closing import closing, profile
+    from flows.progress import CURRENT, BarReporter, LineReporter
+    from flows.results import counts
+
+    console = terminal()
+    reporter = BarReporter(console) if console.is_terminal else LineReporter(Console(stderr=True))
+    CURRENT.set(reporter)
+    interrupted = False
+    with reporter:
+        try:
+            flow(**order.parameters(), return_state=True)
+        except KeyboardInterrupt:
+            interrupted = True
+    summary = reporter.summary
+    if summary is None:
+        return 130 if interrupted else 1
+    for line in closing(summary, console.width):
+        console.print(line, highlight=False, soft_wrap=isinstance(line, str))
+    for line in profile(summary, STARTED) if profiled else ():
+        console.print(line, markup=False, highlight=False)
+    if interrupted:
+        return 130
+    return 1 if counts(summary.measurements)["failed"] else 0
+
+
+def _dims(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in dims.items())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What is printed when a run is over: the table, what became of every cell, and how to read the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from flows.bench import Summary
+from flows.results import counts
+from flows.table import duration, outcome_lines, result_table
+
+WIDE = 118
+"""Columns from which on the table has room for its intervals."""
+
+
+def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
+    """Compose the end of a run.
+
+    Args:
+        summary: what the run left behind.
+        width: columns of the terminal.
+
+    Yields:
+        The table; planned = ok + failed + skipped, with reasons; the files and a line to read them.
+    """
+    yield result_table(summary.measurements, width >= WIDE)
+    yield ""
+    for line in outcome_lines(summary.measurements):
+        yield f"  {escape(line)}"
+    found = counts(summary.measurements)
+    yield "[bold]{planned} planned = {ok} ok + {failed} failed + {skipped} skipped[/bold]".format(**found)
+    for warning in summary.run.warnings:
+        yield f"[yellow]warning[/yellow]: {escape(warning)}"
+    yield f"timings: {escape(str(summary.files[0]))}"
+    root = summary.run.order.root
+    query = f"select case_id, median_ns from '{root}/timings/*/*.parquet' where phase = 'steady'"
+    yield escape(f'read them: python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')
+    yield escape(f"or: python -c \"import pandas; print(pandas.read_parquet('{root}/timings'))\"")
+
+
+def profile(summary: Summary, started: float) -> Iterator[str]:
+    """Say what a run spent its time on.
+
+    Args:
+        summary: what the run left behind.
+        started: when the command started, in seconds of the monotonic clock.
+
+    Yields:
+        Lines: time to the first case, and medians over processes of the framework's part, the calls and the harness.
+    """
+    yield f"first case after {summary.first_case - started:.1f} s"
+    processes = [outcome for outcome in summary.outcomes if "called_ns" in outcome.facts]
+    if not processes:
+        return
+    parts = {
+        "device opened and first program": [outcome.facts["open_ns"] for outcome in processes],
+        "compiled and called": [outcome.facts["called_ns"] for outcome in processes],
+        "harness": [outcome.harness_ns for outcome in processes],
+    }
+    wall = sum(outcome.wall_ns for outcome in processes)
+    for name, values in parts.items():
+        yield f"{name}: median {duration(median(values))} a process, {sum(values) / wall:.0%} of all"
+    yield f"{len(processes)} processes, {duration(wall)} in all"

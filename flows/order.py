@@ -1,0 +1,140 @@
+"""An order for a run: what to measure, how, and where the results go; checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kernels.case import Backend, Matrix, Plan
+from kernels.errors import UsageError, unknown
+from kernels.selection import Filters, select
+from kernels.timing import Sampling
+
+OPTIONS = ("rounds", "budget_s", "seed", "timeout_s")
+"""Settings of Sampling that the flow takes as parameters."""
+
+_MATRICES = Path(__file__).parent / "matrices"
+
+
+class InlineMatrix(BaseModel):
+    """A matrix written out, for a deployment's parameters; the keys of a matrix file."""
+
+    model_config = ConfigDict(extra="forbid", title="Matrix")
+
+    kernels: list[str] = Field(description="Kernel names, such as dense.")
+    frameworks: list[str] = Field(description="Framework and mode, such as jax/jit.")
+    sizes: list[str] = Field(default=[], description="Size labels; empty takes every kernel's own sizes.")
+    dtypes: list[str] = Field(default=["float32", "float64"], description="Dtype names.")
+    backends: list[Backend] = Field(default=[Backend.CPU], description="Where to measure.")
+    exclude: list[dict[str, Any]] = Field(default=[], description="Axes to leave out together, each with a reason.")
+    sampling: dict[str, float | int | bool] = Field(default={}, description="Settings such as rounds and budget_s.")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is to do.
+
+    Attributes:
+        named: how the matrix was named: by its name, its path, or written out.
+        matrix: the matrix, whole.
+        filters: what was kept of it.
+        plan: the cells: cases and skips.
+        sampling: how each case is sampled.
+        root: the local folder of the results.
+    """
+
+    named: str | InlineMatrix
+    matrix: Matrix
+    filters: Filters
+    plan: Plan
+    sampling: Sampling
+    root: Path
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters of the flow `bench` that make this order.
+
+        Returns:
+            Plain values, as Prefect takes them.
+        """
+        changed = {name: value for name, value in self.sampling.to_json().items() if name in OPTIONS}
+        filters = {axis: list(values) for axis, values in asdict(self.filters).items()}
+        return {"matrix": self.named, **filters, **changed, "results": str(self.root)}
+
+    @classmethod
+    def of(cls, matrix: str | InlineMatrix, filters: Filters, sampling: Mapping[str, Any], results: str) -> Order:
+        """Check an order; nothing is written.
+
+        Args:
+            matrix: name of a matrix, path of a matrix file, or the matrix itself.
+            filters: what to keep of it.
+            sampling: settings that win over the matrix's own; None values are left out.
+            results: root of the results.
+
+        Returns:
+            The order.
+
+        Raises:
+            UsageError: something in it does not exist, cannot be had, or leaves no case.
+        """
+        chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
+        given = {name: value for name, value in sampling.items() if value is not None}
+        settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
+        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results))
+
+
+def names() -> list[str]:
+    """List the matrices that come with the project.
+
+    Returns:
+        Their names.
+    """
+    return sorted(path.stem for path in _MATRICES.glob("*.toml"))
+
+
+def load(name: str) -> Matrix:
+    """Load a matrix.
+
+    Args:
+        name: one of ``names()``, or the path of a TOML file.
+
+    Returns:
+        The matrix.
+
+    Raises:
+        UsageError: there is no such matrix, or the file is malformed.
+    """
+    if name.endswith(".toml") or "/" in name:
+        return Matrix.from_toml(Path(name))
+    if name not in names():
+        raise unknown("matrix", name, names(), "--matrix, which also takes the path of a .toml file")
+    return Matrix.from_toml(_MATRICES / f"{name}.toml")
+
+
+def local_root(results: str) -> Path:
+    """Check the root of the results; it is not made yet.
+
+    Args:
+        results: path of a folder.
+
+    Returns:
+        The folder's path.
+
+    Raises:
+        UsageError: it is an address, or exists and is no folder.
+    """
+    if "://" in results:
+        raise UsageError(f"--results {results}: only a local folder can be written, such as --results results")
+    root = Path(results)
+    for part in (root, *root.parents):
+        if part.exists() and not part.is_dir():
+            raise UsageError(f"--results {results}: {part} is a file; name a folder, it is made when missing")
+    return root
+
+
+def _inline(matrix: InlineMatrix) -> Matrix:
+    value = matrix.model_dump(mode="json")
+    return Matrix.from_mapping(value, "inline", "parameter matrix")

@@ -1,0 +1,265 @@
+"""Measurements to rows, rows to Parquet files in the layout of results; nothing of Prefect."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import secrets
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows import schema
+from flows.order import Order
+from kernels.case import Case
+from kernels.discovery import find
+from kernels.machine import Environment, Machine
+from kernels.measurement import Measurement, Status, Timing
+from kernels.phase import Phase
+from kernels.statistics import headline
+
+_COLUMN_FACTS = frozenset(
+    name
+    for name in schema.TIMINGS.names
+    if name.startswith(("program_", "peak_", "warmup_", "cpu_", "output_", "roof"))
+)
+
+
+def uuid7() -> uuid.UUID:
+    """Make a UUID of version 7 (RFC 9562, section 5.7): ordered by time, random in the rest.
+
+    Returns:
+        The UUID.
+    """
+    value = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    return uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
+
+
+@dataclass(slots=True)
+class Run:
+    """One execution of a matrix: what all of its rows share.
+
+    Attributes:
+        order: what was asked for.
+        command: the command that repeats it.
+        id: UUIDv7.
+        started_at: begin, in UTC.
+        machine: the hardware.
+        environment: versions, variables, limits.
+        roofline: measured bandwidths and rates, by backend.
+        warnings: what may falsify timings here, as found at the start.
+        complete: whether the run ended by itself.
+    """
+
+    order: Order
+    command: str
+    id: str = field(default_factory=lambda: str(uuid7()))
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    machine: Machine = field(default_factory=Machine.here)
+    environment: Environment = field(default_factory=Environment.here)
+    roofline: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    complete: bool = False
+
+    def row(self, measurements: Iterable[Measurement]) -> dict[str, Any]:
+        """Make the run's row.
+
+        Args:
+            measurements: of every cell of the plan.
+
+        Returns:
+            Column to value.
+        """
+        order = self.order
+        matrix = {k: v for k, v in asdict(order.matrix).items() if k != "sampling"}
+        plan = {"matrix": matrix, "filters": asdict(order.filters), "sampling": order.sampling.to_json()}
+        text = json.dumps(plan, sort_keys=True)
+        return {
+            "run_id": self.id,
+            "started_at": self.started_at,
+            "finished_at": datetime.now(UTC),
+            "complete": self.complete,
+            "command": self.command,
+            "matrix": order.matrix.name,
+            "plan": text,
+            "plan_hash": hashlib.sha256(text.encode()).hexdigest(),
+            "seed": order.sampling.seed,
+            **counts(measurements),
+            "machine": self.machine.fingerprint,
+            "hardware": json.dumps(asdict(self.machine)),
+            "environment": json.dumps(self.environment.to_json()),
+            "roofline": json.dumps(self.roofline),
+            "warnings": self.warnings,
+            "commit": self.environment.commit,
+            "dirty": self.environment.dirty,
+            "image": self.environment.image,
+            "version": importlib.metadata.version("jitmatrix"),
+        }
+
+
+def counts(measurements: Iterable[Measurement]) -> dict[str, int]:
+    """Count the cells of a run: planned = ok + failed + skipped.
+
+    Args:
+        measurements: of every cell of the plan.
+
+    Returns:
+        The four counts by name.
+    """
+    statuses = [measurement.status for measurement in measurements]
+    ok, skipped = statuses.count(Status.OK), statuses.count(Status.SKIPPED)
+    return {"planned": len(statuses), "ok": ok, "failed": len(statuses) - ok - skipped, "skipped": skipped}
+
+
+def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
+    """Make the rows of a measurement: one per planned phase, whether it was timed or not.
+
+    Args:
+        run: what all rows share.
+        measurement: the measurement.
+
+    Returns:
+        Rows, column to value; what was not timed is null.
+    """
+    case, facts = measurement.case, measurement.facts
+    kernel = find(case.kernel, case.source)
+    shared = {
+        "run_id": run.id,
+        "measured_at": run.started_at,
+        "case_id": case.id,
+        **{name: value for name, value in case.to_json().items() if name != "source"},
+        "cold": run.order.sampling.cold,
+        "status": measurement.status.value,
+        "reason": measurement.reason,
+        **{name: facts.get(name) for name in _COLUMN_FACTS},
+        "facts": json.dumps({name: value for name, value in facts.items() if name not in _COLUMN_FACTS}),
+        "machine": run.machine.fingerprint,
+        "image": run.environment.image,
+        **_declared(case),
+        "dims": json.dumps(dict(kernel.sizes.get(case.size, {}))),
+    }
+    phases = dict.fromkeys((*measurement.planned, *measurement.timings))
+    return [
+        {**shared, "phase": phase.value, **_timed(measurement, phase, measurement.timings.get(phase))}
+        for phase in phases
+    ]
+
+
+def write(root: Path, run: Run, measurements: list[Measurement]) -> list[Path]:
+    """Write a run: its timings, its row, and last the marker that says that both are whole.
+
+    Args:
+        root: the results' root.
+        run: the run.
+        measurements: of every cell of the plan.
+
+    Returns:
+        The Parquet files, timings first.
+    """
+    day = f"date={run.started_at:%Y-%m-%d}"
+    timings = [row for measurement in measurements for row in rows(run, measurement)]
+    run_row = run.row(measurements)
+    files = {
+        f"timings/{day}/{run.id}-{uuid7()}.parquet": table(timings, schema.TIMINGS, run),
+        f"runs/{day}/{run.id}.parquet": table([run_row], schema.RUNS, run),
+    }
+    marker = []
+    for key, content in files.items():
+        sha256 = _publish(root / key, _parquet(content))
+        marker.append({"key": key, "nbytes": (root / key).stat().st_size, "sha256": sha256, "rows": content.num_rows})
+    whole = {"run_id": run.id, "schema_version": schema.VERSION, "planned": run_row["planned"], "files": marker}
+    _publish(root / f"runs/{day}/{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
+    return [root / key for key in files]
+
+
+def table(values: list[dict[str, Any]], columns: pa.Schema, run: Run) -> pa.Table:
+    """Make an Arrow table of the explicit schema.
+
+    Args:
+        values: rows, column to value.
+        columns: the schema.
+        run: named in the footer.
+
+    Returns:
+        The table, with schema version, run and commit in its metadata.
+
+    Raises:
+        ValueError: a value is not a number (NaN), or a column is not in the schema.
+    """
+    for row in values:
+        for name, value in row.items():
+            if name not in columns.names:
+                raise ValueError(f"{name} is not a column of the results")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{row.get('case_id')}: {name} is {value}; what is not known is null")
+    footer = {
+        "schema_version": str(schema.VERSION),
+        "run_id": run.id,
+        "commit": run.environment.commit or "",
+    }
+    return pa.Table.from_pylist(values, schema=columns.with_metadata(footer))
+
+
+def _timed(measurement: Measurement, phase: Phase, timing: Timing | None) -> dict[str, Any]:
+    flags = {**measurement.flags, **(timing.flags if timing else {})}
+    found: dict[str, Any] = {"flags": list(flags), "flag_reasons": list(flags.values())}
+    if phase is not Phase.STEADY:
+        found["roofline_share"] = None
+    if timing is None:
+        return found
+    top = headline(timing.per_call())
+    return found | {
+        "rounds": len(timing.samples),
+        "samples": [list(round_) for round_ in timing.samples],
+        "inner_calls": list(timing.inner_calls),
+        "median_ns": top.median.value,
+        "low_ns": top.median.low,
+        "high_ns": top.median.high,
+        "min_ns": top.minimum,
+        "spread": top.spread,
+        **timing.events,
+        "event_ns": list(timing.event_ns) if timing.event_ns is not None else None,
+    }
+
+
+def _declared(case: Case) -> dict[str, Any]:
+    kernel = find(case.kernel, case.source)
+    if case.size not in kernel.sizes:
+        return {"work_operations": None, "work_nbytes": None}
+    work = kernel.work(np.dtype(case.dtype).itemsize, **kernel.sizes[case.size])
+    return {"work_operations": work.operations, "work_nbytes": work.nbytes}
+
+
+def _parquet(content: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    delta = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in content.column_names else {}
+    # Delta packing and dictionaries exclude each other, column by column.
+    text = [f.name for f in content.schema if pa.types.is_string(f.type)]
+    pq.write_table(
+        content, sink, compression="zstd", row_group_size=1 << 20, use_dictionary=text, column_encoding=delta or None
+    )
+    return bytes(sink.getvalue())
+
+
+def _publish(path: Path, content: bytes) -> str:
+    """Write a file so that a reader sees it whole or not at all, whatever ends this process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    return hashlib.sha256(content).hexdigest()

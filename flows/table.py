@@ -1,0 +1,157 @@
+"""The result table for people: a row a case, with what may be compared compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from rich.table import Table
+
+from kernels.case import Case
+from kernels.frameworks import modes
+from kernels.measurement import Measurement, Status, Timing
+from kernels.phase import Phase
+from kernels.statistics import Estimate, break_even, headline, speed_up
+
+
+def result_table(measurements: Sequence[Measurement], intervals: bool = True) -> Table:
+    """Lay out measurements.
+
+    Args:
+        measurements: of every cell; skipped ones have no row here, ``outcome_lines`` counts them.
+
+        intervals: whether there is room for the 95 % intervals.
+
+    Returns:
+        A table: first call, compile, steady median with its 95 % interval, speed-up over NumPy at the same dtype, and
+        break-even calls with their interval. A flagged row is shown, and is in no comparison.
+    """
+    by_case = {measurement.case: measurement for measurement in measurements}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("case", no_wrap=True)
+    bounds = " [95 %]" if intervals else ""
+    for title in ("first call", "compile", f"steady{bounds}", "x numpy", f"break-even{bounds}"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("notes")
+    before = None
+    for measurement in sorted(measurements, key=_order):
+        if measurement.status is Status.SKIPPED:
+            continue
+        group = (measurement.case.kernel, measurement.case.size, measurement.case.dtype)
+        if before not in (None, group):
+            table.add_section()
+        before = group
+        table.add_row(*_cells(measurement, by_case, intervals))
+    return table
+
+
+def outcome_lines(measurements: Sequence[Measurement]) -> list[str]:
+    """Say in words what became of every cell.
+
+    Args:
+        measurements: of every cell.
+
+    Returns:
+        Lines: a reason that several cells share stands once, with their count.
+    """
+    lines = []
+    for status in Status:
+        reasons = Counter(m.reason for m in measurements if m.status is status)
+        if status is not Status.OK:
+            lines += [f"{count} {status.value}: {reason}" for reason, count in reasons.most_common()]
+    return lines
+
+
+def duration(ns: float) -> str:
+    """Write a duration with three digits and its unit.
+
+    Args:
+        ns: nanoseconds.
+
+    Returns:
+        Such as ``12.3 µs``.
+    """
+    return durations(ns)[0]
+
+
+def durations(ns: float, *others: float) -> list[str]:
+    """Write durations in one unit, which the first one names.
+
+    Args:
+        ns: nanoseconds; chooses the unit.
+        others: nanoseconds.
+
+    Returns:
+        Such as ``["12.3 µs", "11.9", "13.0"]``.
+    """
+    scale, unit = next(((s, u) for s, u in ((1, "ns"), (1e3, "µs"), (1e6, "ms")) if ns < 999.5 * s), (1e9, "s"))
+    return [f"{_digits(ns / scale)} {unit}", *(_digits(other / scale) for other in others)]
+
+
+def _order(measurement: Measurement) -> tuple[object, ...]:
+    case = measurement.case
+    return (case.kernel, case.size != "S", case.size != "M", case.dtype, case.framework != "numpy", case.id)
+
+
+def _cells(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> list[str]:
+    timings, case = measurement.timings, measurement.case
+    steady = timings.get(Phase.STEADY)
+    return [
+        case.id,
+        _middle(timings.get(Phase.FIRST_CALL)),
+        _middle(timings.get(Phase.COMPILE)),
+        _bounded(headline(steady.per_call()).median, intervals, durations) if steady else "",
+        _times(measurement, by_case),
+        _calls(measurement, by_case, intervals),
+        _notes(measurement),
+    ]
+
+
+def _peer(case: Case, by_case: Mapping[Case, Measurement], framework: str, mode: str) -> Timing | None:
+    """Find the steady timing of the same cell in another framework, where it may be trusted."""
+    other = by_case.get(replace(case, framework=framework, mode=mode))
+    return other.timings[Phase.STEADY] if other is not None and other.trusted else None
+
+
+def _times(measurement: Measurement, by_case: Mapping[Case, Measurement]) -> str:
+    baseline = _peer(measurement.case, by_case, "numpy", "eager")
+    if baseline is None or not measurement.trusted or measurement.case.framework == "numpy":
+        return ""
+    times = speed_up(measurement.timings[Phase.STEADY].per_call(), baseline.per_call())
+    return f"{_digits(times.value)}x"
+
+
+def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> str:
+    """Compare with the framework's own eager mode, or with NumPy where it has none."""
+    case = measurement.case
+    first = measurement.timings.get(Phase.FIRST_CALL)
+    compiles = Phase.COMPILE in measurement.planned
+    own = f"{case.framework}/eager" in modes()
+    eager = _peer(case, by_case, case.framework if own else "numpy", "eager")
+    if not compiles or not measurement.trusted or first is None or eager is None:
+        return ""
+    calls = break_even(first.per_call(), measurement.timings[Phase.STEADY].per_call(), eager.per_call())
+    return "never" if calls is None else _bounded(calls, intervals, lambda *calls: [f"{n:.0f}" for n in calls])
+
+
+def _notes(measurement: Measurement) -> str:
+    steady = measurement.timings.get(Phase.STEADY)
+    flags = [*measurement.flags, *(steady.flags if steady else {})]
+    status = [] if measurement.status is Status.OK else [f"{measurement.status.value}: {measurement.reason}"]
+    return "; ".join([*status, *flags])
+
+
+def _middle(timing: Timing | None) -> str:
+    return duration(headline(timing.per_call()).median.value) if timing else ""
+
+
+def _bounded(estimate: Estimate, intervals: bool, write: Callable[..., list[str]]) -> str:
+    value, low, high = write(estimate.value, estimate.low, estimate.high)
+    return f"{value} [{low}, {high}]" if intervals else value
+
+
+def _digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
