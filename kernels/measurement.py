@@ -39,6 +39,7 @@ class Reading:
         inner_calls: calls in each sample.
         events: the framework's own counts while it ran: traces, lowerings, compiles, cache_hits, cache_misses.
         event_ns: nanoseconds that the framework itself reports for the phase; None where it reports none.
+        parts: nanoseconds of what the phase consists of, where that is known.
     """
 
     phase: Phase
@@ -46,6 +47,7 @@ class Reading:
     inner_calls: int
     events: Mapping[str, int]
     event_ns: int | None = None
+    parts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Reading:
@@ -194,6 +196,7 @@ def merge(
         if reading.phase is not Phase.RELOAD or reading.events["cache_hits"] > 0:
             readings.setdefault(reading.phase, []).append(reading)
     facts = {key: value for outcome in outcomes for key, value in outcome.facts.items()}
+    facts |= {f"startup_{part}_ns": ns for part, ns in (startup.parts if startup else {}).items()}
     findings += _judge(case, readings, outcomes, floor_ns)
     peaks = [outcome.peak_nbytes for outcome in outcomes if outcome.peak_nbytes]
     tails = [outcome.output_tail for outcome in outcomes if outcome.output_tail]

@@ -1,7 +1,4 @@
-"""Startup: what a new process pays once, whatever the kernel, timed in a fresh interpreter.
-
-Run as ``python -m kernels.startup FRAMEWORK BACKEND DTYPE``; prints the clock's readings as one JSON line.
-"""
+"""Startup: what a new process pays once, whatever the kernel, timed part by part in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -16,6 +13,20 @@ from kernels.isolation import environment
 from kernels.measurement import Reading
 from kernels.phase import Phase
 
+DEADLINE_S = 300.0
+"""For one interpreter; the slowest framework on the slowest machine needs a tenth of it."""
+
+_CHILD = """
+import time
+began = time.monotonic_ns()
+import importlib, sys
+for module in sys.argv[3].split():
+    importlib.import_module(module)
+imported = time.monotonic_ns()
+from kernels.startup import report
+report(began, imported, *sys.argv[1:3])
+"""
+
 
 def measure(framework: str, backend: Backend, threads: int) -> Reading | None:
     """Time a fresh interpreter until the framework has run its first trivial program.
@@ -26,32 +37,47 @@ def measure(framework: str, backend: Backend, threads: int) -> Reading | None:
         threads: threads that the framework may use.
 
     Returns:
-        The reading: interpreter, import, device and first compilation; None where the framework or device is not there.
+        The reading, the harness's own imports left out, and its parts: ``interpreter``, ``import``, ``device``
+        (opened) and ``program`` (the first trivial one compiled and run). None where the framework or device is not
+        there: the cases say why.
     """
-    command = [sys.executable, "-m", "kernels.startup", framework, backend.value, "float32"]
+    modules = " ".join(frameworks()[framework].PRELOAD)
+    command = [sys.executable, "-c", _CHILD, framework, backend.value, modules]
     start = time.monotonic_ns()
-    done = subprocess.run(command, env=environment(threads), capture_output=True, text=True, timeout=300, check=False)
+    try:
+        done = subprocess.run(
+            command, env=environment(threads), capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
     if done.returncode != 0:
         return None
-    ready = json.loads(done.stdout.splitlines()[-1])["ready_ns"]
+    began, imported, harness, opened, ready = json.loads(done.stdout.splitlines()[-1])
+    parts = {
+        "interpreter": began - start,
+        "import": imported - began,
+        "device": opened - harness,
+        "program": ready - opened,
+    }
     events = dict.fromkeys(("traces", "lowerings", "compiles", "cache_hits", "cache_misses"), 0)
-    return Reading(Phase.STARTUP, (ready - start,), 1, events)
+    return Reading(Phase.STARTUP, (sum(parts.values()),), 1, events, parts=parts)
 
 
-def main(framework: str, backend: str, dtype: str) -> None:
-    """Import a framework, open its device, run its first trivial program, and tell when that was.
+def report(began: int, imported: int, framework: str, backend: str) -> None:
+    """Open the device and run the first trivial program in this process; print when each was done.
+
+    The monotonic clock is the system's: parent and child read the same one.
 
     Args:
+        began: when the interpreter ran its first line, in nanoseconds.
+        imported: when the framework was imported.
         framework: the adapter's name.
         backend: the device to open.
-        dtype: the dtype to set it up for.
     """
     adapter = frameworks()[framework]
-    adapter(Backend(backend), dtype)
+    harness = time.monotonic_ns()
+    opened_framework = adapter(Backend(backend), "float32" if not adapter.DTYPES else adapter.DTYPES[0])
+    opened = time.monotonic_ns()
+    opened_framework.first_program()
     adapter.preload()
-    # The monotonic clock is the system's: parent and child read the same one.
-    sys.stdout.write(json.dumps({"ready_ns": time.monotonic_ns()}) + "\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    sys.stdout.write(json.dumps([began, imported, harness, opened, time.monotonic_ns()]) + "\n")
