@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from kernels.frameworks.framework import Compiled, Events, Framework
+from kernels.frameworks.framework import Events, Framework
 from kernels.phase import REPEATED, Phase
-from kernels.spec import Work, leaves
+from kernels.spec import is_floating, leaves
 
 
 class Flag(StrEnum):
@@ -45,17 +45,14 @@ class Finding:
 
 REPEATED_PHASES = tuple(sorted(REPEATED))
 
-LEAST_WORK_SHARE = 0.25
-"""A compiled program may do this share of the declared operations; honest rewriting stays above it."""
-
 FASTER_THAN_ROOFLINE = 2.0
 """A timing may beat the measured roofline by this factor, for what the roofline itself missed of the machine."""
 
-MEMO_COLLAPSE = 3.0
-"""Repeated inputs may be answered this many times faster than new ones; caches of the processor stay below it."""
+FRAMEWORK_MODULES = frozenset({"cupy", "jax", "numba", "tensorflow", "torch"})
+"""Modules that compute; a case of another framework that loads one of them has its work done there."""
 
-MEMO_FLOOR_NS = 60.0
-"""Differences per call below this are the interpreter's, not a result cache's."""
+LAZY_IMPORTERS = frozenset({"tensorflow", "torch"})
+"""Frameworks that may load others for reasons of their own."""
 
 NOISY_SPREAD = 0.3
 """Interquartile range over median of the steady samples, above which they are noisy."""
@@ -67,38 +64,52 @@ STEAL_SHARE = 0.05
 """Share of processor time that the hypervisor kept, above which the machine was contended."""
 
 
-def program(compiled: Compiled, inputs: int, work: Work) -> list[Finding]:
-    """Judge a compiled program by its text and its own estimates.
+def inputs(drawn: Sequence[np.ndarray], again: Sequence[np.ndarray]) -> list[Finding]:
+    """Judge the inputs themselves: what is the same in every run can be computed before the clock.
+
+    It sees two draws. Inputs that vary a little and matter little pass; the program's own guard is for those.
 
     Args:
-        compiled: what is known of the program.
-        inputs: the number of inputs of the case.
-        work: the declared least work.
+        drawn: the inputs of the case.
+        again: inputs drawn with another seed.
 
     Returns:
-        Findings: constant inputs, dropped work, calls back into the interpreter.
+        A finding where there are no inputs, where no draw differs from another, or where one holds a single value.
     """
-    found = []
-    text = compiled.text or ""
-    if inputs and compiled.parameters == 0:
-        found.append(Finding(Flag.CONSTANT_INPUTS, "the compiled program reads no input: its work was folded away"))
-    elif compiled.parameters is not None and compiled.parameters < inputs:
-        reason = f"the compiled program reads {compiled.parameters} of {inputs} inputs"
-        found.append(Finding(Flag.DEAD_WORK, reason))
-    # Loops are counted once and library calls not at all, so the estimate says something only of a straight program.
-    straight = not any(mark in text for mark in (" while(", " custom-call(", " call("))
-    if straight and compiled.operations is not None and compiled.operations < LEAST_WORK_SHARE * work.operations:
-        reason = (
-            f"the compiled program does {compiled.operations:.3g} operations, the kernel declares {work.operations:.3g}"
-        )
-        found.append(Finding(Flag.DEAD_WORK, reason))
-    if "python_cpu_callback" in text or "python_gpu_callback" in text or "host_callback" in text:
-        found.append(Finding(Flag.FALLBACK, "the compiled program calls back into Python"))
-    return found
+    if not drawn:
+        return [
+            Finding(Flag.CONSTANT_INPUTS, "the kernel takes no input: all of its work may be done before the clock")
+        ]
+    flat = [
+        f"input {position} holds one value {x.size} times"
+        for position, x in enumerate(drawn)
+        if is_floating(x.dtype) and x.size > 1 and bool((x == x.flat[0]).all())
+    ]
+    if not flat and all(np.array_equal(x, y) for x, y in zip(drawn, again, strict=True)):
+        flat = ["the inputs are the same whatever the seed"]
+    return [Finding(Flag.CONSTANT_INPUTS, "; ".join(flat))] if flat else []
+
+
+def answers(expected: Sequence[np.ndarray], again: Sequence[np.ndarray]) -> list[Finding]:
+    """Judge whether the answer depends on the inputs, by the reference's answers to two draws.
+
+    Args:
+        expected: the reference's outputs for the inputs of the case.
+        again: its outputs for inputs drawn with another seed.
+
+    Returns:
+        A finding when every output is the same floating values. Answers in integers may well agree by chance.
+    """
+    if not all(is_floating(x.dtype) and np.array_equal(x, y) for x, y in zip(expected, again, strict=True)):
+        return []
+    return [Finding(Flag.CONSTANT_INPUTS, "other inputs have the same answer: nothing depends on the inputs")]
 
 
 def device(framework: Framework, output: object, backend: str) -> list[Finding]:
-    """Judge where the outputs live.
+    """Judge where the outputs live and what they are.
+
+    An output of a foreign type may be a promise, whose work is done when the harness looks and not when it times. Work
+    that was done on another device, or by another thread, and brought back before the call returned is not seen.
 
     Args:
         framework: reads an output's device from the output.
@@ -106,12 +117,37 @@ def device(framework: Framework, output: object, backend: str) -> list[Finding]:
         backend: what the case says.
 
     Returns:
-        A finding when any leaf lives elsewhere.
+        Findings when any leaf lives elsewhere, or is an array neither of the framework nor of NumPy.
     """
+    found = []
     places = {framework.backend_of(leaf) for leaf in leaves(output)}
-    if places <= {backend}:
+    if not places <= {backend}:
+        reason = f"outputs live on {', '.join(sorted(places))}, the case says {backend}"
+        found.append(Finding(Flag.FALLBACK, reason))
+    own = {"builtins", "numpy", framework.MODULE, f"{framework.MODULE}lib"}
+    foreign = {type(leaf).__name__ for leaf in leaves(output) if type(leaf).__module__.partition(".")[0] not in own}
+    if foreign:
+        reason = f"outputs are {', '.join(sorted(foreign))}, no arrays of {framework.NAME} or NumPy"
+        found.append(Finding(Flag.FALLBACK, reason))
+    return found
+
+
+def foreign(framework: str, imported: Collection[str]) -> list[Finding]:
+    """Judge what a kernel imported: another framework's module says that the work was done there.
+
+    What the kernel's file imports at its top is no sign, since one file may hold the forms of every framework.
+
+    Args:
+        framework: the case's framework.
+        imported: modules that were loaded while the kernel was built and called.
+
+    Returns:
+        A finding when another framework is among them.
+    """
+    others = sorted(FRAMEWORK_MODULES.intersection(imported) - {framework})
+    if not others or framework in LAZY_IMPORTERS:
         return []
-    return [Finding(Flag.FALLBACK, f"outputs live on {', '.join(sorted(places))}, the case says {backend}")]
+    return [Finding(Flag.FALLBACK, f"the kernel of {framework} computes with {', '.join(others)}")]
 
 
 def recompiled(events: Events, phase: Phase) -> list[Finding]:
@@ -130,25 +166,35 @@ def recompiled(events: Events, phase: Phase) -> list[Finding]:
     return [Finding(Flag.RECOMPILED, reason, (phase,))]
 
 
-def memoised(new_ns: Sequence[float], repeated_ns: Sequence[float], same_object: bool) -> list[Finding]:
-    """Judge answers from memory: compare calls on inputs never seen with calls on the same inputs again.
+def compiled_late(events: Events) -> list[Finding]:
+    """Judge the events between the compile phase and the steady loop.
 
     Args:
-        new_ns: nanoseconds per call on new inputs, one number per trial.
-        repeated_ns: the same inputs once more, trial by trial.
-        same_object: whether two calls returned one and the same answer object.
+        events: what the framework reported in the first calls after ahead-of-time compilation.
 
     Returns:
-        A finding when the answer or the time says that it came from memory.
+        A finding for ``compile`` when these calls compiled more; the steady loop may be sound all the same.
     """
-    if same_object:
-        return [Finding(Flag.MEMOISED, "two calls returned the same answer object", REPEATED_PHASES)]
-    new, repeated = statistics.median(new_ns), statistics.median(repeated_ns)
-    collapsed = all(n > MEMO_COLLAPSE * r for n, r in zip(new_ns, repeated_ns, strict=True))
-    if collapsed and new - repeated > MEMO_FLOOR_NS:
-        reason = f"{new:.0f} ns a call on new inputs, {repeated:.0f} ns when they repeat"
-        return [Finding(Flag.MEMOISED, reason, REPEATED_PHASES)]
-    return []
+    if not events.compiles:
+        return []
+    reason = f"{events.compiles} more programs were compiled by the first calls, after the compile phase"
+    return [Finding(Flag.RECOMPILED, reason, (Phase.COMPILE,))]
+
+
+def stored(events: Events, phase: Phase) -> list[Finding]:
+    """Judge whether a cold compilation was one.
+
+    Args:
+        events: what the framework reported during the phase.
+        phase: the phase.
+
+    Returns:
+        A finding when a program came from a persistent cache that the kernel has switched on.
+    """
+    if not events.cache_hits or phase not in (Phase.COMPILE, Phase.FIRST_CALL, Phase.RETRACE):
+        return []
+    reason = f"{events.cache_hits} programs came from a persistent cache, none was compiled for them"
+    return [Finding(Flag.MEMOISED, reason, (phase,))]
 
 
 def changed_inputs(

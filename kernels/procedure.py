@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import statistics
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import checking, guards, machine
+from kernels import checking, guards, machine, memo, program_guard
 from kernels.assignment import Assignment, Role
 from kernels.device_trace import DeviceTime, NoDeviceTimeError, device_time
 from kernels.discovery import find
@@ -34,9 +35,6 @@ PROFILED_CALLS = 64
 PROFILED_GROUPS = 3
 """Calls in one profile at most, and profiles of a process: a profiler's buffers are finite, what is over is lost."""
 
-MEMO_TRIALS = 3
-MEMO_INPUTS = 16
-
 
 class WrongOutputError(Exception):
     """An output is not what the float64 reference says."""
@@ -55,13 +53,18 @@ def perform(assignment: Assignment, emit: Emit) -> None:
         Exception: whatever the kernel raised.
     """
     case = assignment.case
-    kernel = find(case.kernel, case.source)
+    start = perf_counter_ns()
     framework = frameworks()[case.framework](case.backend, case.dtype, assignment.cache_dir)
     framework.first_program()
+    opened = perf_counter_ns()
+    # After the settings of the case: what a user's file computes at its top must be computed under them.
+    kernel = find(case.kernel, case.source)
     emit({"kind": "facts", "facts": framework.facts()})
     roles = {Role.STEADY: _steady, Role.FIRST_CALL: _first_call, Role.CACHE: _cache}
     with collector_off():
-        roles[assignment.role](_Process(assignment, kernel, framework, emit))
+        process = _Process(assignment, kernel, framework, emit)
+        roles[assignment.role](process)
+    process.fact(open_ns=opened - start, called_ns=process.called_ns)
 
 
 class _Process:
@@ -73,7 +76,15 @@ class _Process:
         self.framework, self.emit = framework, emit
         self.phases = framework.phases(self.case.mode, self.case.backend)
         self.inputs = self.draw(self.case.size)
+        self.called_ns = 0
         self._expected: list[np.ndarray] | None = None
+
+    @property
+    def expected(self) -> list[np.ndarray]:
+        """The reference's outputs for the inputs of the case."""
+        if self._expected is None:
+            self._expected = self.kernel.expected(self.inputs)
+        return self._expected
 
     def draw(self, size: str, number: int = 0) -> tuple[np.ndarray, ...]:
         """Draw inputs; every framework gets the same for one kernel, size, dtype and number."""
@@ -101,11 +112,9 @@ class _Process:
         for finding in findings:
             self.emit({"kind": "flag", **asdict(finding)})
 
-    def check(self, output: object) -> str | None:
-        if self._expected is None:
-            self._expected = self.kernel.expected(self.inputs)
+    def check(self, output: object, expected: list[np.ndarray] | None = None) -> str | None:
         tolerance = self.kernel.tolerance[self.case.dtype]
-        return checking.disagreement(self.framework, output, self._expected, self.case.dtype, tolerance)
+        return checking.disagreement(self.framework, output, expected or self.expected, self.case.dtype, tolerance)
 
     def complete(self, output: Any) -> Any:
         """Wait for an output, whatever its structure."""
@@ -125,9 +134,11 @@ class _Clock:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         elapsed = perf_counter_ns() - self._start
+        self._process.called_ns += elapsed
         if kind is None:
             events = self._process.framework.events.since(self._before)
             self._process.reading(self._phase, [elapsed], 1, events)
+            self._process.flag(guards.stored(events, self._phase))
 
 
 def _first_call(process: _Process) -> None:
@@ -157,10 +168,12 @@ def _steady(process: _Process) -> None:
     """Time the stages of compilation, check the output, and sample steady calls."""
     framework, case, kernel = process.framework, process.case, process.kernel
     args = process.place()
+    loaded = set(sys.modules)
     program = framework.program(kernel, case)
     for phase, stage in program.stages:
         with process.clock(phase):
             stage(args)
+    staged = framework.events.copy() if program.stages else None
     compiled = program.compiled()
     if compiled is not None:
         process.fact(
@@ -173,8 +186,8 @@ def _steady(process: _Process) -> None:
             process.emit({"kind": "text", "text": compiled.text})
         dims = kernel.sizes[case.size]
         work = kernel.work(np.dtype(case.dtype).itemsize, **dims)
-        process.flag(guards.program(compiled, len(args), work))
-    feed = _feed(process, args)
+        process.flag(program_guard.judge(compiled, len(args), work, case.dtype))
+    feed, fed = _feed(process, args)
     (first_args,) = feed(1)
     output = process.complete(program.call(*first_args))
     problem = process.check(output)
@@ -185,22 +198,30 @@ def _steady(process: _Process) -> None:
     loop = Loop(program.call, framework.waiter(output), feed)
     output_nbytes = sum(framework.host(leaf).nbytes for leaf in leaves(output))
     del output, first_args
-    _sample_loops(process, loop, output_nbytes)
-    problem = process.check(loop.last)
-    if problem and not process.sampling.cold:
-        process.flag([Finding(Flag.MUTATED, f"the last repeat's output is wrong, the first was right: {problem}")])
-    if not process.sampling.cold:
-        process.flag(guards.changed_inputs(framework, args, process.inputs, kernel.donates))
+    try:
+        _sample_loops(process, loop, output_nbytes, staged)
+    finally:
+        # When a call fails because the one before it consumed its input, the row says so.
+        process.flag(guards.changed_inputs(framework, fed, process.inputs, kernel.donates))
+    _check_repeat(process, loop.last)
+    process.flag(guards.foreign(framework.MODULE, sys.modules.keys() - loaded))
     if process.first_round:
-        process.flag(_memo_probe(process, program))
+        _probe(process, program, args)
     if Phase.RETRACE in process.phases:
         _retrace(process, program)
 
 
-def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
+def _check_repeat(process: _Process, output: object) -> None:
+    problem = process.check(output)
+    if problem:
+        process.flag([Finding(Flag.MUTATED, f"a repeat's output is wrong, the first was right: {problem}")])
+
+
+def _sample_loops(process: _Process, loop: Loop, output_nbytes: int, staged: Events | None) -> None:
     sampling, framework = process.sampling, process.framework
     input_nbytes = sum(x.nbytes for x in process.inputs)
     fed = input_nbytes if process.kernel.donates else 0
+    began = perf_counter_ns()
     process.fact(warmup_calls=warm_up(loop, sampling))
     profiled_calls = 1
     variants = (
@@ -215,6 +236,8 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
         n = calibrate(timed, sampling, most)
         before, cpu, steal = framework.events.copy(), process_time_ns(), machine.processor_ticks()
         start = perf_counter_ns()
+        if staged is not None and phase is Phase.STEADY:
+            process.flag(guards.compiled_late(framework.events.since(staged)))
         samples = sample(timed, n, int(sampling.round_budget_ns * share), sampling.min_samples)
         wall = perf_counter_ns() - start
         events = framework.events.since(before)
@@ -227,6 +250,7 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int) -> None:
     if Phase.DEVICE in process.phases:
         process.fact(device_peak_nbytes=framework.device_peak_nbytes())
         _profile(process, loop, profiled_calls)
+    process.called_ns += perf_counter_ns() - began
 
 
 def _profile(process: _Process, loop: Loop, n: int) -> None:
@@ -255,43 +279,41 @@ def _profile(process: _Process, loop: Loop, n: int) -> None:
     process.fact(device_span_ns=span_ns / n, device_kernels=counts[0] / n)
 
 
-def _feed(process: _Process, args: Args) -> Callable[[int], Iterator[Args]]:
-    """Choose the arguments of the calls: the same, fresh copies for a kernel that consumes them, or rotating ones."""
+def _feed(process: _Process, args: Args) -> tuple[Callable[[int], Iterator[Args]], Args]:
+    """Choose the arguments of the calls: the same, fresh copies for a kernel that consumes them, or rotating ones.
+
+    The second value is arguments that calls were made on, to be looked at afterwards.
+    """
     if process.kernel.donates:
-        return lambda n: iter([process.framework.place(process.inputs) for _ in range(n)])
+        # Every call's copies are gone after it; what the first call got shows what it did with the others.
+        first, place = [args], process.framework.place
+        return lambda n: iter([first.pop() if first else place(process.inputs) for _ in range(n)]), args
     if process.sampling.cold:
         nbytes = max(1, sum(x.nbytes for x in process.inputs))
         copies = min(4096, max(2, -(-machine.working_set_beyond_caches() // nbytes)))
-        rotating = itertools.cycle([process.framework.place(process.inputs) for _ in range(copies)])
+        held = [process.framework.place(process.inputs) for _ in range(copies)]
+        rotating = itertools.cycle(held)
         process.fact(cold_nbytes=copies * nbytes)
-        return lambda n: itertools.islice(rotating, n)
-    return lambda n: itertools.repeat(args, n)
+        return lambda n: itertools.islice(rotating, n), held[0]
+    return lambda n: itertools.repeat(args, n), args
 
 
-def _memo_probe(process: _Process, program: Program) -> list[Finding]:
-    """Call on inputs never seen, then on the same again; all are touched first, so that caches are alike."""
-    framework = process.framework
-    budget = perf_counter_ns() + max(process.sampling.round_budget_ns // 4, 10_000_000)
-    new, repeated, same = [], [], False
-    nbytes = max(1, sum(x.nbytes for x in process.inputs))
-    count = max(1, min(MEMO_INPUTS, HELD_NBYTES // 8 // nbytes, 2**20 // nbytes or 1))
-    for trial in range(MEMO_TRIALS):
-        drawn = [process.draw(process.case.size, 1 + trial * count + i) for i in range(count)]
-        placed = [framework.place(inputs) for inputs in drawn]
-        for args in placed:
-            framework.touch(args)
-        loop = Loop(program.call, framework.waiter(None), lambda _, placed=placed: iter(placed))  # type: ignore[misc]
-        new.append(loop.blocked(count) / count)
-        first = loop.last
-        if process.kernel.donates:
-            loop.feed = lambda _, drawn=drawn: iter([framework.place(x) for x in drawn])  # type: ignore[misc]
-        repeated.append(loop.blocked(count) / count)
-        kept = {id(leaf) for leaf in leaves(loop.last)} - {id(x) for x in placed[-1]}
-        arrays = [leaf for leaf in leaves(first) if hasattr(leaf, "__array__")]
-        same = same or any(id(leaf) in kept for leaf in arrays)
-        if perf_counter_ns() > budget:
-            break
-    return guards.memoised(new, repeated, same)
+def _probe(process: _Process, program: Program, args: Args) -> None:
+    """Call on inputs never seen: the answers must be theirs, and must not come from memory."""
+    kernel, settled = process.kernel, None if process.kernel.donates else args
+    found = memo.probe(
+        process.framework, program.call, process.inputs, settled, lambda number: process.draw(process.case.size, number)
+    )
+    process.flag(memo.judge(found.trials))
+    process.flag(guards.inputs(process.inputs, found.inputs))
+    expected = kernel.expected(found.inputs)
+    process.flag(guards.answers(process.expected, expected))
+    problem = process.check(found.answer, expected)
+    if not problem:
+        return
+    if process.check(found.answer):
+        raise WrongOutputError(f"on inputs drawn anew: {problem}")
+    process.flag([Finding(Flag.MEMOISED, "the answer to new inputs is that to the inputs before")])
 
 
 def _retrace(process: _Process, program: Program) -> None:

@@ -7,7 +7,7 @@ import operator
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -239,7 +239,7 @@ class _Stages:
         return Compiled(
             text=text or None,
             parameters=_parameters(text),
-            operations=_known(costs.get("flops")),
+            operations=_operations(costs),
             nbytes=_known(costs.get("bytes accessed")),
             peak_nbytes=_memory(memory),
         )
@@ -249,6 +249,12 @@ def _parameters(text: str) -> int | None:
     """Count the inputs of the entry computation; a folded program has none."""
     entry = re.search(r"^ENTRY .*?^}", text, re.MULTILINE | re.DOTALL)
     return len(re.findall(r"= \S+ parameter\(\d+\)", entry.group())) if entry else None
+
+
+def _operations(costs: Mapping[str, float]) -> float | None:
+    """Add what the compiler counts apart: a sine is an operation too, and a program without any has no entry."""
+    flops, transcendentals = _known(costs.get("flops", 0.0)), _known(costs.get("transcendentals", 0.0))
+    return flops + transcendentals if costs and flops is not None and transcendentals is not None else None
 
 
 def _known(estimate: float | None) -> float | None:

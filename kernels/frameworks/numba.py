@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.case import Backend, Case
 from kernels.errors import UnavailableError
+from kernels.frameworks import llvm
 from kernels.frameworks.framework import Compiled, Framework, Program
 from kernels.phase import Phase
 from kernels.spec import Function, Kernel
@@ -111,8 +112,11 @@ def _counter(listener: Any, framework: Framework) -> Any:
 
 
 def _compiled(jitted: Function) -> Compiled | None:
-    texts = jitted.inspect_llvm()  # type: ignore[attr-defined]
-    return Compiled(text="\n".join(texts.values())) if texts else None
+    text = "\n".join(jitted.inspect_llvm().values())  # type: ignore[attr-defined]
+    function = llvm.entry(text)
+    if function is None:
+        return Compiled(text=text) if text else None
+    return Compiled(text, parameters=llvm.arguments_read(function), operations=llvm.operations(function))
 
 
 ADAPTER = Numba

@@ -1,0 +1,167 @@
+"""Are answers computed, or remembered? Calls on inputs never seen against calls on inputs that repeat."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.frameworks.framework import Framework
+from kernels.guards import REPEATED_PHASES, Finding, Flag
+from kernels.spec import Function, leaves
+from kernels.timing import Args, Loop
+
+Inputs = tuple[np.ndarray, ...]
+
+MEMO_COLLAPSE = 3.0
+"""Repeated inputs may be answered this many times faster than new ones; caches of the processor stay below it."""
+
+MEMO_FLOOR_NS = 60.0
+"""Differences per call below this are the interpreter's, not a result cache's."""
+
+TRIALS = 5
+"""Trials until a kernel is found guilty; an honest one is acquitted by the first."""
+
+MOST_INPUTS = 16
+MOST_NBYTES = 2**20
+MOST_NS = 20_000_000
+"""Inputs of a trial at most, by number, size and time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One comparison of inputs never seen with inputs that repeat.
+
+    Attributes:
+        new_ns: nanoseconds per call on new inputs.
+        repeated_ns: on inputs that repeat, the fastest way of repeating them.
+        same_object: whether two calls on one input returned one answer object, that no other input's answer was.
+    """
+
+    new_ns: float
+    repeated_ns: float
+    same_object: bool
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether repeating an input saved most of the time."""
+        saved = self.new_ns - self.repeated_ns
+        return self.new_ns > MEMO_COLLAPSE * self.repeated_ns and saved > MEMO_FLOOR_NS
+
+
+def judge(trials: Sequence[Trial]) -> list[Finding]:
+    """Judge answers from memory.
+
+    Every trial must say so: one of them alone may be a busy machine. A memory that hands out copies and whose look-up
+    costs a third of the work or more passes; so does one that forgets within a few calls.
+
+    Args:
+        trials: the comparisons, each with inputs of its own; at least one.
+
+    Returns:
+        A finding when the answer objects or the times say that answers came from memory.
+    """
+    if all(trial.same_object for trial in trials):
+        return [Finding(Flag.MEMOISED, "two calls on one input returned the same answer object", REPEATED_PHASES)]
+    if all(trial.collapsed for trial in trials):
+        new = statistics.median(trial.new_ns for trial in trials)
+        repeated = statistics.median(trial.repeated_ns for trial in trials)
+        reason = f"{new:.0f} ns a call on new inputs, {repeated:.0f} ns when they repeat"
+        return [Finding(Flag.MEMOISED, reason, REPEATED_PHASES)]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What calls on new inputs showed.
+
+    Attributes:
+        trials: comparisons of new and repeated inputs; the first acquittal ends them.
+        inputs: one new input.
+        answer: the kernel's answer to it.
+    """
+
+    trials: tuple[Trial, ...]
+    inputs: Inputs
+    answer: Any
+
+
+def probe(
+    framework: Framework, call: Function, settled: Inputs, placed: Args | None, draw: Callable[[int], Inputs]
+) -> Probe:
+    """Call a kernel on new inputs, and on inputs that repeat in each way that a memory may know.
+
+    They repeat after others (a table of answers), at once (the last answer), and as the timed loop repeats its own (a
+    memory that learns slowly). All inputs are touched before the clock, so that the processor's caches are alike.
+
+    Args:
+        framework: places inputs and waits for outputs.
+        call: the kernel, compiled and warm.
+        settled: the inputs of the timed loop.
+        placed: the same, placed and called on before; None where calls consume their inputs.
+        draw: gives the inputs of a number; those of 0 are ``settled``.
+
+    Returns:
+        The trials, and an answer to check.
+    """
+    loop = Loop(call, framework.waiter(None), lambda _: iter(()))
+
+    def timed(arguments: Iterator[Args] | Sequence[Args], count: int) -> float:
+        fed = list(arguments)
+        loop.feed = lambda _: fed
+        return loop.blocked(count) / count
+
+    def settled_args(count: int) -> list[Args]:
+        return [placed or framework.place(settled) for _ in range(count)]
+
+    first = draw(1)
+    alone_ns = timed([framework.place(first)], 1)
+    answer = loop.last
+    nbytes = max(1, sum(x.nbytes for x in first))
+    count = max(1, min(MOST_INPUTS, MOST_NBYTES // nbytes, int(MOST_NS / max(alone_ns, 1))))
+    trials: list[Trial] = []
+    kept: list[Any] = []
+    for number in range(TRIALS):
+        drawn = [draw(2 + number * count + i) for i in range(count)]
+        fresh = [framework.place(x) for x in drawn]
+        for args in fresh:
+            framework.touch(args)
+
+        def again(inputs: Sequence[Inputs], args: Sequence[Args] = fresh) -> Sequence[Args]:
+            return args if placed else [framework.place(x) for x in inputs]
+
+        repeated = [timed(settled_args(count), count)]
+        kept += leaves(loop.last)
+        new_ns = timed(fresh, count)
+        if count > 1:
+            repeated.append(timed(again(drawn), count))
+        before = loop.last
+        repeated.append(timed(again([drawn[-1]] * count, [fresh[-1]] * count), count))
+        same = _same_object(before, loop.last, kept, fresh[-1])
+        kept += leaves(loop.last)
+        trials.append(Trial(new_ns, min(repeated), same))
+        if not all(trial.same_object for trial in trials) and not all(trial.collapsed for trial in trials):
+            break
+    return Probe(tuple(trials), first, answer)
+
+
+def _same_object(before: object, after: object, others: Sequence[Any], args: Args) -> bool:
+    """Tell whether two answers share an object that is neither another input's answer nor part of the input.
+
+    A kernel may return the same buffer for every input, newly filled, or what it found in its input. Python's integers
+    are not counted, since small ones are always the same objects.
+    """
+    elsewhere = {id(leaf) for leaf in others}
+    held = {id(leaf) for leaf in leaves(after)}
+    return any(
+        id(leaf) in held and id(leaf) not in elsewhere and not _within(leaf, args)
+        for leaf in leaves(before)
+        if hasattr(leaf, "__array__") or isinstance(leaf, float | complex)
+    )
+
+
+def _within(leaf: object, value: object) -> bool:
+    return value is leaf or (isinstance(value, tuple | list) and any(_within(leaf, item) for item in value))
