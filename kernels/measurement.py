@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from statistics import median
 from typing import Any
 
 from kernels import guards
 from kernels.assignment import Role
 from kernels.case import Backend, Case, Skip
-from kernels.discovery import find
+from kernels.floors import share
 from kernels.frameworks import frameworks
 from kernels.guards import Finding
 from kernels.phase import REPEATED, Phase
@@ -136,7 +137,8 @@ class Measurement:
         planned: the phases that the mode can separate, timed or not.
         timings: the phases that were timed.
         flags: reasons not to trust any of it, with their words.
-        facts: what its processes told: output dtype, program hash and estimates, warm-up calls, peak memory.
+        facts: what its processes told: output dtype, program hash and estimates, warm-up calls, peak memory; and
+            ``roofline_share`` of the steady timing, as ``kernels.floors.share`` defines it.
         rounds: rounds that were measured.
     """
 
@@ -176,7 +178,11 @@ class Measurement:
 
 
 def merge(
-    case: Case, outcomes: list[Outcome], startup: Reading | None = None, floor_ns: float | None = None
+    case: Case,
+    outcomes: list[Outcome],
+    startup: Reading | None = None,
+    floor_ns: float | None = None,
+    attainable_ns: float | None = None,
 ) -> Measurement:
     """Merge what the processes of a case left behind.
 
@@ -184,7 +190,8 @@ def merge(
         case: the case.
         outcomes: of its processes, in order of time; at least one.
         startup: the framework's startup, timed once for the run.
-        floor_ns: least nanoseconds of the declared work by the machine's measured roofline.
+        floor_ns: nanoseconds below which a steady call cannot be true, by the machine's roofline.
+        attainable_ns: nanoseconds of a steady call on the roofline.
 
     Returns:
         The measurement.
@@ -198,6 +205,9 @@ def merge(
     facts = {key: value for outcome in outcomes for key, value in outcome.facts.items()}
     facts |= {f"startup_{part}_ns": ns for part, ns in (startup.parts if startup else {}).items()}
     findings += _judge(case, readings, outcomes, floor_ns)
+    if attainable_ns is not None and Phase.STEADY in readings:
+        medians = [median(reading.samples) / reading.inner_calls for reading in readings[Phase.STEADY]]
+        facts["roofline_share"] = share(median(medians), attainable_ns)
     peaks = [outcome.peak_nbytes for outcome in outcomes if outcome.peak_nbytes]
     tails = [outcome.output_tail for outcome in outcomes if outcome.output_tail]
     facts |= {"peak_nbytes": max(peaks, default=None), "output_tail": tails[-1] if tails else None}
@@ -211,26 +221,6 @@ def merge(
         facts=facts,
         rounds=sum(outcome.role is Role.STEADY for outcome in outcomes),
     )
-
-
-def floor_ns(case: Case, roofline: Mapping[str, float]) -> float | None:
-    """Give the least time of a case's declared work on this machine.
-
-    Args:
-        case: the case.
-        roofline: ``bytes_per_s`` of the fastest memory level and ``operations_per_s`` by dtype name.
-
-    Returns:
-        Nanoseconds, the larger of the memory's and the arithmetic's; None where the roofline does not cover it.
-    """
-    if case.backend.value != roofline.get("backend", Backend.CPU.value) or "cache_bytes_per_s" not in roofline:
-        return None
-    kernel = find(case.kernel, case.source)
-    itemsize = 2 if case.dtype == "bfloat16" else int(case.dtype.lstrip("uintflocmpex")) // 8
-    work = kernel.work(itemsize, **kernel.sizes[case.size])
-    seconds = work.nbytes / roofline["cache_bytes_per_s"]
-    rate = roofline.get(f"operations_per_s_{case.dtype}")
-    return 1e9 * max(seconds, work.operations / rate if rate else 0.0)
 
 
 def _planned(case: Case) -> tuple[Phase, ...]:

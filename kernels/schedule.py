@@ -11,9 +11,10 @@ from pathlib import Path
 
 from kernels.assignment import Assignment, Role
 from kernels.case import Case
+from kernels.floors import Roofline, attainable_ns, floor_ns
 from kernels.frameworks import modes
 from kernels.isolation import Isolation
-from kernels.measurement import Measurement, Outcome, Reading, Status, floor_ns, merge
+from kernels.measurement import Measurement, Outcome, Reading, Status, merge
 from kernels.phase import Phase
 from kernels.timing import Sampling
 
@@ -52,7 +53,7 @@ class Bench:
 
     Attributes:
         startup: framework to its startup reading; may be filled any time before ``measurement`` is asked for.
-        roofline: of this machine, as ``floor_ns`` takes it; the same.
+        roofline: of the backend that is measured, as ``kernels.roofline.measure`` gives it; the same.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Bench:
         sampling: Sampling,
         isolation: Isolation,
         startup: Mapping[str, Reading] | None = None,
-        roofline: Mapping[str, float] | None = None,
+        roofline: Roofline | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -68,7 +69,7 @@ class Bench:
             sampling: how every case is sampled.
             isolation: gives the processes.
             startup: framework to its startup reading.
-            roofline: of this machine, as ``floor_ns`` takes it.
+            roofline: of the backend that is measured.
         """
         self._sampling, self._isolation = sampling, isolation
         self.startup, self.roofline = dict(startup or {}), dict(roofline or {})
@@ -121,7 +122,8 @@ class Bench:
         outcomes = self.outcomes(case)
         if not outcomes:
             return None
-        return merge(case, outcomes, self.startup.get(case.framework), floor_ns(case, self.roofline))
+        floor, attainable = floor_ns(case, self.roofline), attainable_ns(case, self.roofline)
+        return merge(case, outcomes, self.startup.get(case.framework), floor, attainable)
 
     def _roles(self, turn: Turn) -> list[tuple[Role, str | None]]:
         phases = modes()[f"{turn.case.framework}/{turn.case.mode}"].phases

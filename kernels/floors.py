@@ -1,0 +1,89 @@
+"""The least time that a machine can take for a kernel's declared work, by its measured roofline.
+
+The roofline model is that of Williams, Waterman and Patterson (Communications of the ACM 52(4), 2009): a computation is
+bounded by its operations over the peak rate, or by its bytes over the bandwidth, whichever is longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kernels.case import Case
+from kernels.discovery import find
+from kernels.spec import Work
+
+Roofline = Mapping[str, float | str]
+"""Of one backend, as ``kernels.roofline`` measures it:
+
+- ``backend``: its name,
+- ``copy_bytes_per_s``: read and written, between arrays far beyond the caches,
+- ``cache_bytes_per_s``: the same over the working set that is fastest,
+- ``operations_per_s_float32`` and so on: multiplications and additions in a matrix product, by dtype.
+
+A key that is absent could not be measured.
+"""
+
+
+def floor_ns(case: Case, roofline: Roofline) -> float | None:
+    """Give the time below which a timing cannot be true: its bytes may all live in the fastest cache.
+
+    Args:
+        case: the case.
+        roofline: of the case's backend.
+
+    Returns:
+        Nanoseconds, the larger of the memory's and the arithmetic's; None where the roofline does not cover the case.
+    """
+    return _bound_ns(case, roofline, "cache_bytes_per_s")
+
+
+def attainable_ns(case: Case, roofline: Roofline) -> float | None:
+    """Give the time of an implementation that is as good as the machine, with its bytes in memory.
+
+    Args:
+        case: the case.
+        roofline: of the case's backend.
+
+    Returns:
+        Nanoseconds, the larger of the memory's and the arithmetic's; None where the roofline does not cover the case.
+    """
+    return _bound_ns(case, roofline, "copy_bytes_per_s")
+
+
+def share(elapsed_ns: float, attainable: float) -> float:
+    """Give the share of the roofline that a timing reached.
+
+    Args:
+        elapsed_ns: nanoseconds per call.
+        attainable: what ``attainable_ns`` gave for the case.
+
+    Returns:
+        1 is the roofline itself. More than 1 is no fault where the data lives in a cache, which is faster than the
+        memory that the roofline is drawn for.
+    """
+    return attainable / elapsed_ns
+
+
+def declared_work(case: Case) -> Work:
+    """Give the least work that a case's kernel declares.
+
+    Args:
+        case: the case.
+
+    Returns:
+        Operations and bytes of one call.
+    """
+    kernel = find(case.kernel, case.source)
+    bits = re.search(r"\d+", case.dtype)
+    return kernel.work(int(bits.group()) // 8 if bits else 1, **kernel.sizes[case.size])
+
+
+def _bound_ns(case: Case, roofline: Roofline, bandwidth: str) -> float | None:
+    # The declared work is that of the value; a derivative may need more of it, or less.
+    if roofline.get("backend") != case.backend.value or bandwidth not in roofline or case.derivative:
+        return None
+    work = declared_work(case)
+    rate = roofline.get(f"operations_per_s_{case.dtype}")
+    arithmetic_s = work.operations / float(rate) if rate else 0.0
+    return 1e9 * max(work.nbytes / float(roofline[bandwidth]), arithmetic_s)
