@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from flows.order import Order
 
 STARTED = time.monotonic()
-
-QUIET = {
-    # The embedded server answers one run on this machine: what it would do besides takes processor time from cases.
-    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
-    # What a task logs as an error, a case that is not ok, has a line of its own already.
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
-    **{
-        f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
-        for service in ("CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS")
-    },
-    "DO_NOT_TRACK": "1",
-}
-"""Settings of Prefect for a run from the command line; what the user has set wins."""
 
 app = App(
     name="jitmatrix",
@@ -86,9 +70,12 @@ def bench(
     filters = Filters(*(tuple(values or ()) for values in (kernel, framework, size, dtype, backend)))
     sampling = {"rounds": rounds, "budget_s": budget, "seed": seed, "timeout_s": timeout}
     order = Order.of(matrix, filters, sampling, results or Settings().results)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    return _run(order, profile)
+    # What a task would log as an error, a case that is not ok, has a line of its own; Prefect's notices have no reader.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows.server import ensured
+
+    with ensured() as answers:
+        return _run(order, profile, answers)
 
 
 @app.command(name="list")
@@ -139,7 +126,7 @@ def terminal() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=200)
 
 
-def _run(order: Order, profiled: bool) -> int:
+def _run(order: Order, profiled: bool, answers: Callable[[], None]) -> int:
     from flows.bench import bench as flow
     from flows.closing import closing, profile
     from flows.progress import CURRENT, BarReporter, LineReporter
@@ -151,6 +138,7 @@ def _run(order: Order, profiled: bool) -> int:
     interrupted = False
     with reporter:
         try:
+            answers()
             flow(**order.parameters(), return_state=True)
         except KeyboardInterrupt:
             interrupted = True

@@ -1,0 +1,119 @@
+"""A Prefect server of this run's own, where the user has none: started with the command, gone with it.
+
+Prefect would start one by itself, in the terminal's process group: Ctrl-C would end it before the flow could say that
+it was interrupted. This one is in a session of its own, listens before it is ready, and starts while this process is
+still importing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kernels.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+SETTINGS = {
+    # One run on this machine is all it answers: what it would do besides takes processor time from cases.
+    **{
+        f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
+        for service in ("CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS")
+    },
+    "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_UI_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+}
+"""Settings of the server; what the user has set wins."""
+
+START_S = 120.0
+
+
+def create() -> FastAPI:
+    """Make the application, in the server's process.
+
+    Returns:
+        Prefect's own application, without its user interface.
+    """
+    from prefect.server.api.server import create_app
+
+    if sys.platform == "linux":
+        # However the command ends, the server ends with it (PR_SET_PDEATHSIG).
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    return create_app(ephemeral=True)
+
+
+class Server:
+    """The server's process, from its start until this process exits."""
+
+    def __init__(self) -> None:
+        """Start it; it listens at once, and answers when it is ready."""
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(64)
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
+            command = [sys.executable, "-m", "uvicorn", "--factory", "flows.server:create", "--log-level", "critical"]
+            self._process = subprocess.Popen(
+                [*command, "--fd", str(listening.fileno())],
+                env={**SETTINGS, **os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[listening.fileno()],
+                start_new_session=True,
+            )
+        # Registered before Prefect registers its own: what Prefect still has to send at exit is sent first.
+        atexit.register(self.stop)
+
+    def wait(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            UsageError: it does not.
+        """
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=START_S):
+                return
+        except (urllib.error.URLError, OSError) as error:
+            self.stop()
+            message = f"Prefect's server did not start on this machine ({error}); try `prefect server start` to see why"
+            raise UsageError(f"{message}, or set PREFECT_API_URL to one that runs") from error
+
+    def stop(self) -> None:
+        """End it, and wait until it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def ensured() -> Iterator[Callable[[], None]]:
+    """Let Prefect use a server of this run's own for the block, where the user's settings name none.
+
+    Yields:
+        A function that waits until the server answers; until then there is time for imports.
+    """
+    from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+
+    if get_current_settings().api.url:
+        yield lambda: None
+        return
+    server = Server()
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        yield server.wait
