@@ -5,8 +5,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The environment's own interpreter where there is one, unless PYTHON was given.
+GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test check lock clean
+.PHONY: bench test check gpu-check lock clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp
@@ -20,6 +22,11 @@ check: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# JAX's kernels on this machine's GPU, under eight minutes; any interpreter with NumPy and JAX does, nothing is installed:
+# make gpu-check PYTHON=python3
+gpu-check:
+	@$(GPU_PYTHON) -m kernels.gpu_check $(ROWS)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "jitmatrix: no Python 3.11, 3.12 or 3.13 on PATH; install one, or name it: make bench PYTHON=/path/to/python3" >&2; exit 2; }

@@ -1,0 +1,124 @@
+"""Progress: one short line for each finished case, and the count that closes a run."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from kernels.measurement import Measurement, Status, Timing
+from kernels.phase import Phase
+
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+
+
+class Tally:
+    """Counts the rows of a run: planned = ok + failed + skipped."""
+
+    def __init__(self, planned: int, asked_for: Callable[[Measurement], bool]) -> None:
+        """Begin at zero.
+
+        Args:
+            planned: cells of the plan, skips included.
+            asked_for: whether the user named what an unavailable row lacks; only then does the row count as failed.
+        """
+        self._planned, self._asked_for = planned, asked_for
+        self._counts: Counter[str] = Counter()
+        self._unavailable = 0
+
+    def add(self, row: Measurement) -> None:
+        """Count a row.
+
+        Args:
+            row: of any status.
+        """
+        if row.status is Status.UNAVAILABLE:
+            self._unavailable += 1
+        missing = row.status is Status.UNAVAILABLE and not self._asked_for(row)
+        if row.status is Status.OK:
+            self._counts["ok"] += 1
+        else:
+            self._counts["skipped" if missing or row.status is Status.SKIPPED else "failed"] += 1
+
+    @property
+    def all_well(self) -> bool:
+        """Whether something was measured and nothing failed."""
+        return self._counts["ok"] > 0 and self._counts["failed"] == 0
+
+    def line(self, row: Measurement) -> str:
+        """Tell of the row that was counted last.
+
+        Args:
+            row: the row.
+
+        Returns:
+            Rows so far of those planned, the case, its status, its steady median, and its flags or the reason.
+        """
+        parts = [f"{self._counts.total()}/{self._planned}", row.case.id, row.status.value]
+        if Phase.STEADY in row.timings:
+            parts.append(duration(median_ns(row.timings[Phase.STEADY])))
+        if row.reason:
+            parts.append(f"({row.reason})")
+        return "  ".join([*parts, *([",".join(flags(row))] if flags(row) else [])])
+
+    def closing(self) -> str:
+        """Give the line that closes a run.
+
+        Returns:
+            The equation, and how many rows were unavailable.
+        """
+        sums = " + ".join(f"{name} {self._counts[name]}" for name in ("ok", "failed", "skipped"))
+        return f"planned {self._planned} = {sums}" + (
+            f" (unavailable {self._unavailable})" if self._unavailable else ""
+        )
+
+
+def reasons(rows: Iterable[Measurement]) -> list[str]:
+    """Tell of rows that were settled before anything was measured: a line for each reason, not for each row.
+
+    Args:
+        rows: with a reason each.
+
+    Returns:
+        Lines such as ``12 unavailable: numba is not installed; pip install numba``.
+    """
+    counts = Counter((row.status.value, row.reason) for row in rows)
+    return [f"{count} {status}: {reason}" for (status, reason), count in counts.items()]
+
+
+def flags(row: Measurement) -> list[str]:
+    """List the flags that a row's steady timing bears.
+
+    Args:
+        row: the row.
+
+    Returns:
+        Names of flags of the row and of its steady phase, each once.
+    """
+    steady = row.timings.get(Phase.STEADY)
+    return sorted({*row.flags, *(steady.flags if steady else {})})
+
+
+def median_ns(timing: Timing) -> float:
+    """Give the headline of a timing without its interval.
+
+    Args:
+        timing: with at least one sample.
+
+    Returns:
+        Median of the rounds' medians, nanoseconds per call.
+    """
+    return statistics.median(statistics.median(round_) for round_ in timing.per_call())
+
+
+def duration(ns: float) -> str:
+    """Write a duration with three digits and its unit.
+
+    Args:
+        ns: nanoseconds.
+
+    Returns:
+        Such as ``1.23 ms``.
+    """
+    scale, unit = next(((scale, unit) for scale, unit in _UNITS if ns >= scale), _UNITS[-1])
+    return f"{ns / scale:.3g} {unit}"
