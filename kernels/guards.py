@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from kernels.clocks import Clocks
 from kernels.frameworks.framework import Events, Framework
 from kernels.phase import REPEATED, Phase
 from kernels.spec import is_floating, leaves
@@ -276,3 +277,26 @@ def contended(cpu_share: float, steal_share: float | None) -> list[Finding]:
     if steal_share is not None and steal_share > STEAL_SHARE:
         return [Finding(Flag.CONTENDED, f"the hypervisor kept {steal_share:.0%} of processor time", REPEATED_PHASES)]
     return []
+
+
+def throttled(before: Clocks, after: Clocks) -> list[Finding]:
+    """Judge whether heat or power held the processor or the device back.
+
+    Args:
+        before: the clocks before the steady loop.
+        after: the clocks right after it, while the processor that ran is still at its speed.
+
+    Returns:
+        A finding when throttle counts rose, a clock fell below its base, or the driver says so.
+    """
+    reasons = []
+    if before.cpu_throttles is not None and after.cpu_throttles is not None:
+        rose = after.cpu_throttles - before.cpu_throttles
+        if rose > 0:
+            reasons.append(f"the processors were held back by heat {rose} times during the loop")
+    if after.cpu_mhz is not None and after.cpu_base_mhz is not None and after.cpu_mhz < 0.9 * after.cpu_base_mhz:
+        reasons.append(f"the processor ran at {after.cpu_mhz:.0f} MHz, below its base of {after.cpu_base_mhz:.0f}")
+    if after.slowdowns():
+        clock = f" at {after.gpu_mhz:.0f} of {after.gpu_max_mhz:.0f} MHz" if after.gpu_mhz and after.gpu_max_mhz else ""
+        reasons.append(f"the device ran{clock}: {', '.join(after.slowdowns())}")
+    return [Finding(Flag.THROTTLED, reason, REPEATED_PHASES) for reason in reasons]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import checking, guards, machine, memo, program_guard
+from kernels import checking, clocks, guards, machine, memo, program_guard
 from kernels.assignment import Assignment, Role
 from kernels.device_trace import DeviceTime, NoDeviceTimeError, device_time
 from kernels.discovery import find
@@ -234,6 +234,7 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int, staged: Eve
             continue
         most = max(1, HELD_NBYTES // held) if held else 2**30
         n = calibrate(timed, sampling, most)
+        cool = clocks.read(process.case.backend, device=False)
         before, cpu, steal = framework.events.copy(), process_time_ns(), machine.processor_ticks()
         start = perf_counter_ns()
         if staged is not None and phase is Phase.STEADY:
@@ -246,6 +247,9 @@ def _sample_loops(process: _Process, loop: Loop, output_nbytes: int, staged: Eve
         if phase is Phase.STEADY:
             stolen = machine.steal_share(steal, machine.processor_ticks())
             process.fact(cpu_share=(process_time_ns() - cpu) / wall, steal_share=stolen)
+            hot = clocks.read(process.case.backend)
+            process.fact(**hot.facts())
+            process.flag(guards.throttled(cool, hot))
             profiled_calls = min(n, PROFILED_CALLS)
     if Phase.DEVICE in process.phases:
         process.fact(device_peak_nbytes=framework.device_peak_nbytes())
