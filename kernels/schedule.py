@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kernels.assignment import Assignment, Role
 from kernels.case import Case
 from kernels.floors import Roofline, attainable_ns, floor_ns
 from kernels.frameworks import modes
-from kernels.isolation import Isolation
 from kernels.measurement import Measurement, Outcome, Reading, Status, merge
 from kernels.phase import Phase
 from kernels.timing import Sampling
@@ -48,8 +48,25 @@ def turns(cases: Sequence[Case], sampling: Sampling) -> list[Turn]:
     return ordered
 
 
+class Runner(Protocol):
+    """What runs an assignment in a fresh process."""
+
+    def run(self, assignment: Assignment) -> Outcome:
+        """Run it.
+
+        Args:
+            assignment: what to do.
+
+        Returns:
+            What the process left behind, however it ended.
+        """
+        ...
+
+
 class Bench:
     """Takes the turns of a run, and merges what they leave behind.
+
+    Turns of different cases may be taken by different threads at once, where the isolation allows it.
 
     Attributes:
         startup: framework to its startup reading; may be filled any time before ``measurement`` is asked for.
@@ -59,7 +76,7 @@ class Bench:
     def __init__(
         self,
         sampling: Sampling,
-        isolation: Isolation,
+        isolation: Runner,
         startup: Mapping[str, Reading] | None = None,
         roofline: Roofline | None = None,
     ) -> None:
@@ -67,7 +84,7 @@ class Bench:
 
         Args:
             sampling: how every case is sampled.
-            isolation: gives the processes.
+            isolation: gives the processes: an Isolation, or Workers that share the turns.
             startup: framework to its startup reading.
             roofline: of the backend that is measured.
         """
