@@ -35,6 +35,8 @@ $(BIN)/python:
 $(VENV)/core.stamp: requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@# Prefect's server makes its database at its first start, in ten seconds that no run should wait for.
+	-@$(BIN)/prefect server database upgrade --yes >/dev/null 2>&1
 	@touch $@
 
 $(VENV)/test.stamp: requirements-test.lock $(VENV)/core.stamp

@@ -180,7 +180,8 @@ def write(root: Path, run: Run, measurements: list[Measurement]) -> list[Path]:
         sha256 = _publish(root / key, _parquet(content))
         marker.append({"key": key, "nbytes": (root / key).stat().st_size, "sha256": sha256, "rows": content.num_rows})
     whole = {"run_id": run.id, "schema_version": schema.VERSION, "planned": run_row["planned"], "files": marker}
-    _publish(root / f"runs/{day}/{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
+    # Readers of Parquet folders pass over names that begin with an underscore.
+    _publish(root / f"runs/{day}/_{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
     return [root / key for key in files]
 
 

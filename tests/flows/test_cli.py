@@ -1,0 +1,124 @@
+"""The command: what it lists, what it says of bad input, and what is left after Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.flows.conftest import ROOT, Command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--kernel", "dens"], "unknown kernel 'dens' (--kernel, in matrix seeds): choose from dense, "),
+        (["--framework", "jax/jitt"], "did you mean jax/jit?"),
+        (["--framework", "theano"], "unknown framework 'theano'"),
+        (["--size", "XXL"], "unknown size 'XXL'"),
+        (["--dtype", "float16"], "choose from float32, float64"),
+        (["--backend", "cuda"], "choose from cpu, gpu, tpu"),
+        (["--matrix", "nightlyy"], "unknown matrix 'nightlyy'"),
+        (["--matrix", "missing.toml"], "missing.toml: cannot be read (No such file or directory)"),
+        (["--kernel", "dense", "--framework", "python"], "no case is left"),
+        (["--rounds", "0"], "rounds = 0: give a number of at least 1"),
+        (["--rounds", "two"], "--rounds"),
+        (["--budget", "nan"], "budget_s"),
+        (["--results", "s3://bucket/prefix"], "only a local folder"),
+        (["--kernle", "dense"], "Did you mean --kernel?"),
+        (["--kernel"], "requires an argument"),
+        (["dense"], "dense"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
+    jitmatrix: Command, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    done = jitmatrix("bench", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("jitmatrix: ")
+    assert says in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('kernels = ["dense"', "not a TOML file"),
+        ('kernels = ["dense"]', "the key frameworks is missing"),
+        ('kernels = "dense"\nframeworks = ["jax/jit"]', "kernels must be a list of strings"),
+        ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nrounds = 3', "unknown key 'rounds'"),
+        ('kernels = ["dense"]\nframeworks = ["jax/jit"]\n[sampling]\nround = 3', "did you mean rounds?"),
+        ('kernels = ["dense"]\nframeworks = ["jax"]', "unknown framework/mode 'jax'"),
+        ('kernels = ["dense"]\nframeworks = ["jax/jit"]\n[[exclude]]\nsize = "S"', "needs a reason"),
+    ],
+)
+def test_a_malformed_matrix_file_is_named_with_what_is_wrong(
+    jitmatrix: Command, tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    done = jitmatrix("bench", "--matrix", "./own.toml")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "own" in done.stderr
+    assert says in done.stderr
+
+
+def test_a_results_root_that_is_a_file_is_refused(jitmatrix: Command, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    done = jitmatrix("bench", "--results", "taken/results")
+    assert done.returncode == 2
+    assert "taken is a file" in done.stderr
+
+
+def test_list_shows_kernels_frameworks_and_matrices(jitmatrix: Command) -> None:
+    done = jitmatrix("list")
+    assert done.returncode == 0
+    for shown in ("n=1000, d_in=500, d_out=200", "sin(x) + cos(x)", "njit", "seeds", "70 cases, 26 skips"):
+        assert shown in done.stdout
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_child(tmp_path: Path, prefect_home: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "bench", "--matrix", "smoke"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JITMATRIX_MARK": str(tmp_path)}
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "round 1: 1/16" in line:
+            break
+    time.sleep(2)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err + out
+    rows = duckdb.sql(f"from '{tmp_path}/results/timings/*/*.parquet'")
+    found = dict(duckdb.sql("select status, count(distinct case_id) from rows group by 1").fetchall())
+    assert sum(found.values()) == 24
+    assert found.get("ok", 0) >= 1
+    assert duckdb.sql(f"select complete from '{tmp_path}/results/runs/*/*.parquet'").fetchall() == [(False,)]
+    assert _carrying(str(tmp_path)) == []
+    assert found["skipped"] > 8, rows
+
+
+def _carrying(mark: str) -> list[str]:
+    """List processes whose environment carries a mark, once they had five seconds to go."""
+    for _ in range(50):
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if f"JITMATRIX_MARK={mark}".encode() in path.read_bytes():
+                    found.append(path.parent.name)
+            except OSError:
+                continue
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found

@@ -1,0 +1,136 @@
+"""Rows and files: one schema, nothing that is not a number, whole or not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows import schema
+from flows.order import Order
+from flows.results import Run, counts, rows, table, uuid7, write
+from kernels.case import Backend, Case
+from kernels.frameworks import modes
+from kernels.measurement import Measurement, Status, Timing
+from kernels.phase import Phase
+from kernels.selection import Filters
+
+EVENTS = dict.fromkeys(("traces", "lowerings", "compiles", "cache_hits", "cache_misses"), 0)
+
+rounds = st.lists(st.lists(st.integers(1, 10**12), min_size=1, max_size=5), min_size=1, max_size=4)
+
+
+@st.composite
+def timings(draw: st.DrawFn, phase: Phase) -> Timing:
+    samples = tuple(tuple(round_) for round_ in draw(rounds))
+    inner = tuple(draw(st.integers(1, 10**6)) for _ in samples)
+    flags = draw(st.dictionaries(st.sampled_from(["noisy", "memoised"]), st.text(max_size=20), max_size=2))
+    return Timing(phase, samples, inner, EVENTS, None, flags)
+
+
+@st.composite
+def measurements(draw: st.DrawFn) -> Measurement:
+    mode = modes()[draw(st.sampled_from(sorted(modes())))]
+    case = Case(draw(st.sampled_from(["double", "total"])), mode.framework, mode.name, "S", "float64")
+    planned = mode.adapter.phases(mode.name, Backend.CPU)
+    timed = draw(st.sets(st.sampled_from(planned)))
+    return Measurement(
+        case=case,
+        status=draw(st.sampled_from(Status)),
+        reason=draw(st.none() | st.text(max_size=40)),
+        planned=planned,
+        timings={phase: draw(timings(phase)) for phase in planned if phase in timed},
+        flags={},
+        facts={"warmup_calls": 3, "note": draw(st.text(max_size=5))},
+        rounds=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return Run(Order.of("smoke", Filters(), {}, "results"), "jitmatrix bench --matrix smoke")
+
+
+@given(measured=st.lists(measurements(), min_size=1, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_a_measurement_has_a_row_for_each_planned_phase_and_survives_the_file(
+    tmp_path_factory: pytest.TempPathFactory, run: Run, measured: list[Measurement]
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    timings_file, runs_file = write(root, replace(run, id=str(uuid7())), measured)
+    stored = pq.read_table(timings_file)
+    assert stored.schema.equals(schema.TIMINGS)
+    assert pq.read_table(runs_file).schema.equals(schema.RUNS)
+    assert stored.num_rows == sum(len(m.planned) for m in measured)
+    wanted = [[list(r) for r in m.timings[p].samples] if p in m.timings else None for m in measured for p in m.planned]
+    assert stored["samples"].to_pylist() == wanted
+    assert stored["reason"].to_pylist() == [m.reason for m in measured for _ in m.planned]
+    totals = counts(measured)
+    assert totals["planned"] == totals["ok"] + totals["failed"] + totals["skipped"] == len(measured)
+
+
+def test_duckdb_and_pandas_read_the_same_rows(tmp_path: Path, run: Run) -> None:
+    case = Case("double", "numpy", "eager", "S", "float64")
+    timing = Timing(Phase.STEADY, ((100, 120), (90, 110)), (10, 10), EVENTS, None, {})
+    measured = Measurement(case, Status.OK, None, (Phase.STEADY,), {Phase.STEADY: timing}, {}, {}, 2)
+    write(tmp_path, run, [measured])
+    (by_duckdb,) = duckdb.sql(f"select median_ns, samples from '{tmp_path}/timings/*/*.parquet'").fetchall()
+    by_pandas = pd.read_parquet(tmp_path / "timings").iloc[0]
+    assert by_duckdb == (10.5, [[100, 120], [90, 110]])
+    assert by_pandas.median_ns == 10.5
+
+
+def test_what_is_not_a_number_is_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match="what is not known is null"):
+        table([{"case_id": "a", "median_ns": float("nan")}], schema.TIMINGS, run)
+
+
+def test_what_is_no_column_is_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match="speed is not a column"):
+        table([{"speed": 1.0}], schema.TIMINGS, run)
+
+
+def test_every_column_is_described_nullable_and_times_are_utc() -> None:
+    for columns in (schema.TIMINGS, schema.RUNS):
+        assert all(field.metadata[b"description"] for field in columns)
+        assert all(field.nullable for field in columns)
+        assert {str(f.type) for f in columns if "timestamp" in str(f.type)} == {"timestamp[us, tz=UTC]"}
+
+
+def test_the_footer_names_schema_run_and_commit(tmp_path: Path, run: Run) -> None:
+    skipped = Measurement(Case("double", "numpy", "eager", "S", "float64"), Status.SKIPPED, "why", (), {}, {}, {}, 0)
+    for path in write(tmp_path, run, [skipped]):
+        footer = pq.read_schema(path).metadata
+        assert footer[b"schema_version"] == str(schema.VERSION).encode()
+        assert footer[b"run_id"] == run.id.encode()
+        assert b"commit" in footer
+
+
+def test_the_run_row_repeats_the_run(run: Run) -> None:
+    row = run.row([])
+    plan = json.loads(row["plan"])
+    assert plan["matrix"]["kernels"] == list(run.order.matrix.kernels)
+    assert plan["sampling"]["rounds"] == run.order.sampling.rounds
+    assert row["command"].startswith("jitmatrix bench --matrix smoke")
+
+
+def test_ids_are_version_7_and_ordered_by_time() -> None:
+    ids = [uuid7() for _ in range(50)]
+    assert {i.version for i in ids} == {7}
+    assert {i.variant for i in ids} == {"specified in RFC 4122"}
+    stamps = [i.int >> 80 for i in ids]
+    assert stamps == sorted(stamps)
+
+
+def test_steady_alone_says_what_share_of_the_roofline_it_reached(run: Run) -> None:
+    case = Case("double", "numpy", "eager", "S", "float64")
+    both = {p: Timing(p, ((100,),), (1,), EVENTS, None, {}) for p in (Phase.STEADY, Phase.FIRST_CALL)}
+    measured = Measurement(case, Status.OK, None, tuple(both), both, {}, {"roofline_share": 0.5}, 1)
+    assert {row["phase"]: row["roofline_share"] for row in rows(run, measured)} == {"steady": 0.5, "first_call": None}
