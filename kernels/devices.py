@@ -53,6 +53,22 @@ def unusable(framework: str, backend: Backend, error: BaseException) -> Unavaila
     return UnavailableError(f"device busy ({framework}, {backend.value}): {holder} ({text[:300]})")
 
 
+def present(backend: Backend) -> bool:
+    """Tell whether the system shows a device, whatever a framework makes of it.
+
+    Args:
+        backend: cpu, gpu or tpu.
+
+    Returns:
+        True for the host, and for a device whose node is there.
+    """
+    node = _NODES.get(backend)
+    folders = (Path("/dev"), Path("/dev/vfio"))
+    return node is None or any(
+        node.search(str(file)) for folder in folders if folder.is_dir() for file in folder.iterdir()
+    )
+
+
 def holders(backend: Backend) -> list[int]:
     """Find the processes that hold a device open.
 

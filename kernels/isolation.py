@@ -25,7 +25,25 @@ GRACE_S = 0.5
 TAIL_NBYTES = 4096
 """How much of what a kernel printed stands in its row."""
 
-DROPPED = ("JAX_", "NUMBA_", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE")
+DROPPED = (
+    "JAX_",
+    "MKL_DEBUG_CPU_TYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NUMBA_",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "PYTHONDEVMODE",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONMALLOC",
+    "PYTHONPROFILEIMPORTTIME",
+    "PYTHONSTARTUP",
+    "PYTHONTRACEMALLOC",
+    "TF_XLA_FLAGS",
+    "TORCHDYNAMO_",
+    "TORCHINDUCTOR_",
+    "TORCH_COMPILE_DISABLE",
+)
 """Prefixes of variables that would change what is compiled, cached or computed behind the case's back."""
 
 

@@ -190,6 +190,11 @@ class Framework:
         return cls.MODES[mode] + ((Phase.DEVICE,) if backend in cls.PROFILED else ())
 
     @classmethod
+    def opened(cls) -> bool:
+        """Tell whether the framework has opened a device in this process, without opening one."""
+        return False
+
+    @classmethod
     def installed(cls) -> bool:
         """Tell whether the framework can be imported, without importing it."""
         return importlib.util.find_spec(cls.MODULE) is not None

@@ -6,6 +6,7 @@ import functools
 import operator
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -91,6 +92,12 @@ class Jax(Framework):
             raise unusable(self.NAME, backend, error) from error
         jax.monitoring.register_event_listener(self._count)
         jax.monitoring.register_event_duration_secs_listener(self._count_duration)
+
+    @classmethod
+    def opened(cls) -> bool:
+        """Look into the module that keeps the backends; JAX has no public way that does not open them."""
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        return bool(getattr(bridge, "_backends", None))
 
     def first_program(self) -> None:
         """Compile and run a function of no kernel.
