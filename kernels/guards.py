@@ -128,7 +128,7 @@ def device(framework: Framework, output: object, backend: str) -> list[Finding]:
     own = {"builtins", "numpy", framework.MODULE, f"{framework.MODULE}lib"}
     foreign = {type(leaf).__name__ for leaf in leaves(output) if type(leaf).__module__.partition(".")[0] not in own}
     if foreign:
-        reason = f"outputs are {', '.join(sorted(foreign))}, no arrays of {framework.NAME} or NumPy"
+        reason = f"outputs are {', '.join(sorted(foreign))}, which may be computed later: return arrays"
         found.append(Finding(Flag.FALLBACK, reason))
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,24 +74,15 @@ def judge(trials: Sequence[Trial]) -> list[Finding]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What calls on new inputs showed.
-
-    Attributes:
-        trials: comparisons of new and repeated inputs; the first acquittal ends them.
-        inputs: one new input.
-        answer: the kernel's answer to it.
-    """
-
-    trials: tuple[Trial, ...]
-    inputs: Inputs
-    answer: Any
-
-
-def probe(
-    framework: Framework, call: Function, settled: Inputs, placed: Args | None, draw: Callable[[int], Inputs]
-) -> Probe:
+def trials(
+    framework: Framework,
+    call: Function,
+    *,
+    settled: Inputs,
+    placed: Args | None,
+    draw: Callable[[int], Inputs],
+    elapsed_ns: int,
+) -> list[Trial]:
     """Call a kernel on new inputs, and on inputs that repeat in each way that a memory may know.
 
     They repeat after others (a table of answers), at once (the last answer), and as the timed loop repeats its own (a
@@ -102,50 +93,47 @@ def probe(
         call: the kernel, compiled and warm.
         settled: the inputs of the timed loop.
         placed: the same, placed and called on before; None where calls consume their inputs.
-        draw: gives the inputs of a number; those of 0 are ``settled``.
+        draw: gives inputs never seen, by number from 0.
+        elapsed_ns: duration of a call on new inputs; slow calls are made on fewer of them.
 
     Returns:
-        The trials, and an answer to check.
+        The trials; the first acquittal ends them.
     """
     loop = Loop(call, framework.waiter(None), lambda _: iter(()))
 
-    def timed(arguments: Iterator[Args] | Sequence[Args], count: int) -> float:
-        fed = list(arguments)
-        loop.feed = lambda _: fed
-        return loop.blocked(count) / count
+    def timed(arguments: Sequence[Args]) -> float:
+        loop.feed = lambda _: arguments
+        return loop.blocked(len(arguments)) / len(arguments)
 
     def settled_args(count: int) -> list[Args]:
-        return [placed or framework.place(settled) for _ in range(count)]
+        return [framework.place(settled) if placed is None else placed for _ in range(count)]
 
-    first = draw(1)
-    alone_ns = timed([framework.place(first)], 1)
-    answer = loop.last
-    nbytes = max(1, sum(x.nbytes for x in first))
-    count = max(1, min(MOST_INPUTS, MOST_NBYTES // nbytes, int(MOST_NS / max(alone_ns, 1))))
-    trials: list[Trial] = []
+    nbytes = max(1, sum(x.nbytes for x in settled))
+    count = max(1, min(MOST_INPUTS, MOST_NBYTES // nbytes, MOST_NS // max(elapsed_ns, 1)))
+    done: list[Trial] = []
     kept: list[Any] = []
     for number in range(TRIALS):
-        drawn = [draw(2 + number * count + i) for i in range(count)]
+        drawn = [draw(number * count + i) for i in range(count)]
         fresh = [framework.place(x) for x in drawn]
         for args in fresh:
             framework.touch(args)
 
-        def again(inputs: Sequence[Inputs], args: Sequence[Args] = fresh) -> Sequence[Args]:
-            return args if placed else [framework.place(x) for x in inputs]
+        def again(positions: Sequence[int], drawn: Any = drawn, fresh: Any = fresh) -> list[Args]:
+            return [framework.place(drawn[i]) if placed is None else fresh[i] for i in positions]
 
-        repeated = [timed(settled_args(count), count)]
+        repeated = [timed(settled_args(count))]
         kept += leaves(loop.last)
-        new_ns = timed(fresh, count)
+        new_ns = timed(fresh)
         if count > 1:
-            repeated.append(timed(again(drawn), count))
+            repeated.append(timed(again(range(count))))
         before = loop.last
-        repeated.append(timed(again([drawn[-1]] * count, [fresh[-1]] * count), count))
+        repeated.append(timed(again([count - 1] * count)))
         same = _same_object(before, loop.last, kept, fresh[-1])
         kept += leaves(loop.last)
-        trials.append(Trial(new_ns, min(repeated), same))
-        if not all(trial.same_object for trial in trials) and not all(trial.collapsed for trial in trials):
+        done.append(Trial(new_ns, min(repeated), same))
+        if not all(trial.same_object for trial in done) and not all(trial.collapsed for trial in done):
             break
-    return Probe(tuple(trials), first, answer)
+    return done
 
 
 def _same_object(before: object, after: object, others: Sequence[Any], args: Args) -> bool:

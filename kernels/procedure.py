@@ -203,18 +203,19 @@ def _steady(process: _Process) -> None:
     finally:
         # When a call fails because the one before it consumed its input, the row says so.
         process.flag(guards.changed_inputs(framework, fed, process.inputs, kernel.donates))
-    _check_repeat(process, loop.last)
+    sound = _check_repeat(process, loop.last)
     process.flag(guards.foreign(framework.MODULE, sys.modules.keys() - loaded))
-    if process.first_round:
+    if process.first_round and sound:
         _probe(process, program, args)
     if Phase.RETRACE in process.phases:
         _retrace(process, program)
 
 
-def _check_repeat(process: _Process, output: object) -> None:
+def _check_repeat(process: _Process, output: object) -> bool:
     problem = process.check(output)
     if problem:
         process.flag([Finding(Flag.MUTATED, f"a repeat's output is wrong, the first was right: {problem}")])
+    return problem is None
 
 
 def _sample_loops(process: _Process, loop: Loop, output_nbytes: int, staged: Events | None) -> None:
@@ -304,20 +305,29 @@ def _feed(process: _Process, args: Args) -> tuple[Callable[[int], Iterator[Args]
 
 def _probe(process: _Process, program: Program, args: Args) -> None:
     """Call on inputs never seen: the answers must be theirs, and must not come from memory."""
-    kernel, settled = process.kernel, None if process.kernel.donates else args
-    found = memo.probe(
-        process.framework, program.call, process.inputs, settled, lambda number: process.draw(process.case.size, number)
-    )
-    process.flag(memo.judge(found.trials))
-    process.flag(guards.inputs(process.inputs, found.inputs))
-    expected = kernel.expected(found.inputs)
-    process.flag(guards.answers(process.expected, expected))
-    problem = process.check(found.answer, expected)
-    if not problem:
-        return
-    if process.check(found.answer):
+    kernel, framework = process.kernel, process.framework
+    inputs = process.draw(process.case.size, 1)
+    placed = framework.place(inputs)
+    loop = Loop(program.call, framework.waiter(None), lambda _: iter([placed]))
+    elapsed_ns = loop.blocked(1)
+    expected = kernel.expected(inputs)
+    process.flag(guards.inputs(process.inputs, inputs) + guards.answers(process.expected, expected))
+    # At once: a kernel may fill the same buffer again at the next call.
+    problem = process.check(loop.last, expected)
+    if problem and process.check(loop.last):
         raise WrongOutputError(f"on inputs drawn anew: {problem}")
-    process.flag([Finding(Flag.MEMOISED, "the answer to new inputs is that to the inputs before")])
+    if problem:
+        process.flag([Finding(Flag.MEMOISED, "the answer to new inputs is that to the inputs before")])
+        return
+    trials = memo.trials(
+        framework,
+        program.call,
+        settled=process.inputs,
+        placed=None if kernel.donates else args,
+        draw=lambda number: process.draw(process.case.size, 2 + number),
+        elapsed_ns=elapsed_ns,
+    )
+    process.flag(memo.judge(trials))
 
 
 def _retrace(process: _Process, program: Program) -> None:

@@ -1,0 +1,87 @@
+"""What the tests of the kernels room share: kernels that cheat or fail, and a short way to measure them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from kernels.assignment import Assignment, Role
+from kernels.case import Case
+from kernels.discovery import find
+from kernels.floors import floor_ns
+from kernels.isolation import Isolation
+from kernels.measurement import Measurement, Outcome, merge
+from kernels.timing import Sampling
+
+CHEATS = Path(__file__).parent / "cheats"
+
+# A busy machine is no reason to fail.
+settings.register_profile("unhurried", deadline=None, max_examples=60)
+settings.load_profile("unhurried")
+
+TINY = Sampling(rounds=1, budget_s=0.02, min_sample_ms=1.0, warmup_ms=2.0, timeout_s=60.0)
+
+Run = Callable[..., Outcome]
+Measure = Callable[..., Measurement]
+
+
+@pytest.fixture(scope="module")
+def isolation() -> Iterator[Isolation]:
+    """One set of fork servers for a module's tests: a case that harms the next one is seen by the next one."""
+    with Isolation() as isolation:
+        yield isolation
+
+
+def case_of(kernel: str, mode: str, file: str | None = None, **axes: str) -> Case:
+    """Make a case of a kernel in ``cheats/<file>.py``, or of the suite; its first size and last dtype by default."""
+    source = str(CHEATS / f"{file}.py") if file else None
+    found = find(kernel, source)
+    framework, _, name = mode.partition("/")
+    size, dtype = axes.pop("size", next(iter(found.sizes))), axes.pop("dtype", found.dtypes[-1])
+    return Case(kernel, framework, name, size, dtype, source=source)
+
+
+@pytest.fixture(scope="module")
+def run(isolation: Isolation) -> Run:
+    """``run(kernel, mode, file=…, role=…, size=…, dtype=…, **settings)`` gives what one process left behind."""
+
+    def run(
+        kernel: str,
+        mode: str,
+        file: str | None = None,
+        role: Role = Role.STEADY,
+        cache_dir: str | None = None,
+        size: str | None = None,
+        dtype: str | None = None,
+        **settings: float,
+    ) -> Outcome:
+        axes = {name: value for name, value in (("size", size), ("dtype", dtype)) if value}
+        case = case_of(kernel, mode, file, **axes)
+        return isolation.run(Assignment(case, role, replace(TINY, **settings), 0, cache_dir))  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def measure(run: Run) -> Measure:
+    """As ``run``, for a measurement of the one process; ``roofline`` is as ``kernels.floors`` describes it."""
+
+    def measure(
+        kernel: str,
+        mode: str,
+        file: str | None = None,
+        roofline: Mapping[str, float] | None = None,
+        size: str | None = None,
+        dtype: str | None = None,
+        **settings: float,
+    ) -> Measurement:
+        axes = {name: value for name, value in (("size", size), ("dtype", dtype)) if value}
+        case = case_of(kernel, mode, file, **axes)
+        outcome = run(kernel, mode, file, size=size, dtype=dtype, **settings)
+        return merge(case, [outcome], floor_ns=floor_ns(case, roofline or {}))
+
+    return measure
