@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -31,6 +32,7 @@ from typing import Any
 
 from kernels import memory
 from kernels.assignment import Assignment
+from kernels.discovery import suite
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
 from kernels.procedure import WrongOutputError, perform
@@ -82,6 +84,11 @@ def preload(framework: str) -> None:
             importlib.import_module(module)
     with contextlib.suppress(ImportError):
         adapter.preload()
+    suite()
+    # What is loaded is never garbage. Frozen, a child's collection neither walks it nor copies its pages: for JAX and
+    # Numba that walk costs more than the fork.
+    gc.collect()
+    gc.freeze()
 
 
 def _serve(link: socket.socket, wake: int, children: set[int], group: memory.Group | None) -> None:

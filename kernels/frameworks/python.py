@@ -21,6 +21,8 @@ class Python(Framework):
     NAME = "python"
     MODES: ClassVar = {"plain": _PHASES, "lru_cache": _PHASES}
     MODULE = "builtins"
+    # The inputs are drawn by NumPy.
+    PRELOAD = ("numpy", "numpy.random")
     DTYPES = ("float64",)
 
     def program(self, kernel: Kernel, case: Case) -> Program:
