@@ -110,9 +110,7 @@ class Workers:
             BaseException: what ``take`` raised, or the user's interruption; what runs is ended on leaving the workers.
         """
         if len(self._isolations) > 1 and any(turn.case.backend is not Backend.CPU for turn in turns):
-            raise UsageError(
-                "--workers: cases on one device cannot share it; leave --workers out, or take --backend cpu"
-            )
+            raise UsageError("--workers: cases cannot share a device; leave it out, or keep --backend cpu alone")
         waiting, running = list(turns), dict[Future[Done], Turn]()
         while waiting or running:
             while len(running) < len(self._isolations) and (turn := _next(waiting, running.values())):
