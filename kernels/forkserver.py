@@ -152,9 +152,9 @@ def _end_strangers(children: set[int]) -> None:
     """End what a case left behind in sessions of its own: as subreaper, this process inherits it."""
     own = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     with contextlib.suppress(OSError):
-        for text in own.read_text().split():
-            pid = int(text)
-            if pid not in children:
+        # Each one that ends may leave children of its own behind.
+        while strangers := {int(text) for text in own.read_text().split()} - children:
+            for pid in strangers:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
@@ -198,7 +198,12 @@ def _child(message: dict[str, Any], records: int, output: int, grouped: bool) ->
 
 
 def _measure(assignment: Assignment, records: int, memory_nbytes: int) -> int:
+    owner = os.getpid()
+
     def emit(record: dict[str, Any]) -> None:
+        if os.getpid() != owner:
+            # A kernel forked, and the copy of the process came back to a harness that is not its own.
+            os._exit(0)
         data = json.dumps(record).encode() + b"\n"
         while data:
             data = data[os.write(records, data) :]

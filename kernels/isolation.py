@@ -22,6 +22,9 @@ from kernels.phase import Phase
 GRACE_S = 0.5
 """Between the request to end (SIGTERM) and the end (SIGKILL) of a process that is past its deadline."""
 
+LAST_REQUEST = 8
+"""How often a process's end is asked for, until its fork server is taken to be stuck and is ended with it."""
+
 TAIL_NBYTES = 4096
 """How much of what a kernel printed stands in its row."""
 
@@ -159,13 +162,14 @@ class Isolation:
         finally:
             os.close(records)
             os.close(output)
-        for line in bytes(streams[records]).split(b"\n")[:-1]:
-            _take(json.loads(line), outcome)
+        legible = _take_all(bytes(streams[records]), outcome)
         tail = bytes(streams[output][-TAIL_NBYTES:]).decode("utf-8", errors="replace").strip()
         outcome.output_tail = tail or None
         outcome.peak_nbytes = ended["peak_nbytes"]
         outcome.facts["memory_limit"] = f"{limit} bytes by {'control group' if grouped else 'resource limit'}"
         _conclude(outcome, ended["exit"], late, timeout_s)
+        if not legible and outcome.status is Status.OK:
+            outcome.status, outcome.reason = Status.FAILED, "the kernel wrote into the harness's own pipe"
         if ended["memory_kills"]:
             outcome.status = Status.KILLED
             outcome.reason = f"out of memory: the limit of {limit / 2**20:.0f} MiB was reached, by a control group"
@@ -192,11 +196,17 @@ class Isolation:
                     server.signal(pid, signal.SIGTERM if late == 0 else signal.SIGKILL)
                     late += 1
                     deadline = time.monotonic() + GRACE_S
+                    if late == LAST_REQUEST:
+                        server.kill()
             _drain(open_streams, streams)
         except BaseException:
             # Ctrl-C or a cancelled flow: the process goes before the exception does.
-            with contextlib.suppress(ServerDiedError):
+            try:
                 server.signal(pid, signal.SIGKILL)
+            except ServerDiedError:
+                # The process died with its server; what it had started in its group is for nobody else to end.
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
             raise
         return ended, late > 0
 
@@ -212,6 +222,17 @@ def _drain(open_streams: set[int], streams: Mapping[int, bytearray]) -> None:
         with contextlib.suppress(BlockingIOError):
             while data := os.read(descriptor, 1 << 16):
                 streams[descriptor].extend(data)
+
+
+def _take_all(records: bytes, outcome: Outcome) -> bool:
+    """Take every record; gives whether all could be read, for a kernel can write into any descriptor."""
+    legible = True
+    for line in records.split(b"\n")[:-1]:
+        try:
+            _take(json.loads(line), outcome)
+        except (ValueError, KeyError, TypeError):
+            legible = False
+    return legible
 
 
 def _take(record: Mapping[str, Any], outcome: Outcome) -> None:

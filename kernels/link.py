@@ -139,6 +139,10 @@ class Server:
         with contextlib.suppress(OSError):
             self.link.shutdown(socket.SHUT_RDWR)
 
+    def kill(self) -> None:
+        """End the server itself, when it no longer answers; whoever reads from the link learns of it."""
+        self._process.kill()
+
     def close(self) -> None:
         """Close the link: the server ends what it forked, then itself."""
         self.link.close()
