@@ -36,6 +36,24 @@ def isolation() -> Iterator[Isolation]:
         yield isolation
 
 
+@pytest.fixture(scope="session")
+def cheats() -> Path:
+    """The folder of kernels that cheat or fail."""
+    return CHEATS
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Sampling:
+    """The smallest sampling that still goes through every step."""
+    return TINY
+
+
+@pytest.fixture(scope="session", name="case_of")
+def case_of_fixture() -> Callable[..., Case]:
+    """``case_of(kernel, mode, file=…, size=…, dtype=…)`` gives a case of a cheating kernel, or of the suite."""
+    return case_of
+
+
 def case_of(kernel: str, mode: str, file: str | None = None, **axes: str) -> Case:
     """Make a case of a kernel in ``cheats/<file>.py``, or of the suite; its first size and last dtype by default."""
     source = str(CHEATS / f"{file}.py") if file else None
