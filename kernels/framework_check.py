@@ -135,7 +135,7 @@ def preloaded(name: str) -> Check:
     if state["opened"]:
         return Check("fork server", False, f"{name} opens its device on import, before the fork: a case can hang", mend)
     if state["threads"] > 1:
-        found = f"{name} starts {state['threads'] - 1} threads on import, before the fork: a case can hang"
+        found = f"{name} starts threads on import, before the fork: {state['threads'] - 1}, and a case can hang"
         return Check("fork server", False, found, mend)
     return Check("fork server", True, f"{name} opens no device and starts no thread before the fork")
 
