@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from kernels import doctor
 from kernels.case import Backend, Matrix
 from kernels.errors import UsageError
 from kernels.measurement import Measurement
-from kernels.progress import Tally, reasons
+from kernels.progress import Tally, off, reasons
 from kernels.run import Run
 from kernels.selection import Filters, everything, select, unavailable_reason
 from kernels.timing import Sampling
@@ -82,6 +83,9 @@ def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
         take(row)
         _say(tally.line(row))
 
+    warning = off(doctor.quick())
+    if warning:
+        _say(warning)
     for row in run.settled:
         take(row)
     for line in reasons(run.settled):

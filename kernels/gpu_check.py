@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernels import doctor
 from kernels.assignment import Assignment, Role
 from kernels.case import Backend, Case, Plan
 from kernels.discovery import suite
@@ -17,7 +18,7 @@ from kernels.errors import UsageError
 from kernels.isolation import Isolation
 from kernels.measurement import Measurement, Status
 from kernels.phase import Phase
-from kernels.progress import Tally, duration, flags, median_ns
+from kernels.progress import Tally, duration, flags, median_ns, off
 from kernels.run import Run
 from kernels.selection import Filters, everything, select, unavailable_reason
 from kernels.timing import Sampling
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str]) -> int:
         file = Path(arguments[0]) if arguments else ROWS
         plan = largest(select(everything(), Filters(framework=("jax",), backend=(Backend.GPU.value,))))
         probe(plan.cases[0])
+        warning = off(doctor.quick())
+        if warning:
+            sys.stderr.write(f"jitmatrix: {warning}\n")
         return check(plan, file)
     except UsageError as error:
         sys.stderr.write(f"jitmatrix: {error}\n")

@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from kernels.host_check import Check
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
 
@@ -86,6 +87,19 @@ def reasons(rows: Iterable[Measurement]) -> list[str]:
     return [f"{count} {status}: {reason}" for (status, reason), count in counts.items()]
 
 
+def off(checks: Iterable[Check]) -> str | None:
+    """Tell what falsifies timings on this machine, in one line.
+
+    Args:
+        checks: as ``kernels.doctor.quick`` gives them.
+
+    Returns:
+        The line; None where nothing is off.
+    """
+    found = [f"{check.name}: {check.found}" for check in checks if not check.ok]
+    return f"timings may mislead ({'; '.join(found)}); python -m kernels.doctor says how to mend it" if found else None
+
+
 def flags(row: Measurement) -> list[str]:
     """List the flags that a row's steady timing bears.
 
@@ -120,5 +134,6 @@ def duration(ns: float) -> str:
     Returns:
         Such as ``1.23 ms``.
     """
-    scale, unit = next(((scale, unit) for scale, unit in _UNITS if ns >= scale), _UNITS[-1])
+    # Three digits: 999.6 of a unit is one of the next.
+    scale, unit = next(((scale, unit) for scale, unit in _UNITS if ns >= 0.9995 * scale), _UNITS[-1])
     return f"{ns / scale:.3g} {unit}"

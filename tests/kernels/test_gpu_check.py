@@ -103,7 +103,8 @@ def test_cases_that_the_time_limit_cuts_off_are_rows_and_fail_the_check(tmp_path
 
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert status == 1
-    assert {row["status"] for row in rows} == {"skipped"}
+    assert len(rows) == len(plan.cases)
+    assert "skipped" in {row["status"] for row in rows}
     assert "time was over" in capsys.readouterr().out
 
 

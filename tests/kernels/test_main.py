@@ -98,7 +98,8 @@ def test_standard_output_is_a_json_line_for_each_cell_and_nothing_else(small):
 
 
 def test_progress_is_one_short_line_a_case_and_a_closing_equation(small):
-    lines = small.stderr.splitlines()
+    # A machine on which something is off gets a line more, before all others.
+    lines = [line for line in small.stderr.splitlines() if not line.startswith("jitmatrix: timings may mislead")]
 
     assert lines[0] == "jitmatrix: 2 skipped: python computes in float64 only"
     assert lines[-1] == "jitmatrix: planned 6 = ok 4 + failed 0 + skipped 2"
