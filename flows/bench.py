@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -21,14 +20,13 @@ from flows.progress import CURRENT, LineReporter, Reporter
 from flows.results import Run, counts, write
 from flows.settings import Settings
 from flows.table import duration
-from kernels import machine, startup
-from kernels.case import Case, Skip
+from kernels import doctor
 from kernels.errors import UsageError
-from kernels.isolation import Isolation
 from kernels.measurement import Measurement, Outcome, Status
 from kernels.phase import Phase
-from kernels.schedule import Bench, Turn, turns
-from kernels.selection import Filters, partition
+from kernels.run import Run as Engine
+from kernels.schedule import Bench, Turn
+from kernels.selection import Filters
 
 _INTERRUPTED = "the run was interrupted before its first round"
 
@@ -67,6 +65,9 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     budget_s: Annotated[float, Field(gt=0)] | None = None,
     seed: Annotated[int, Field(ge=0)] | None = None,
     timeout_s: Annotated[float, Field(gt=0)] | None = None,
+    min_sample_ms: Annotated[float, Field(gt=0)] | None = None,
+    cold: bool | None = None,
+    workers: Annotated[int, Field(ge=1)] | None = None,
 ) -> State[Any]:
     """Measure a matrix on this machine and store every sample as Parquet.
 
@@ -82,22 +83,49 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         budget_s: seconds of steady sampling per case, over all rounds; empty takes the matrix's.
         seed: seed of the inputs, the order of cases and the bootstrap.
         timeout_s: deadline of one process, in seconds.
+        min_sample_ms: a sample lasts at least this long, by doubling its calls; empty takes 10.
+        cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
+        workers: cases side by side, one thread each, pinned to a core of its own; empty takes one at a time.
 
     Returns:
         Completed when every case is ok, Failed otherwise; what was measured is stored in both.
     """
     filters = Filters(tuple(kernel), tuple(framework), tuple(size), tuple(dtype), tuple(backend))
-    sampling = {"rounds": rounds, "budget_s": budget_s, "seed": seed, "timeout_s": timeout_s}
+    sampling = {
+        "rounds": rounds,
+        "budget_s": budget_s,
+        "seed": seed,
+        "timeout_s": timeout_s,
+        "min_sample_ms": min_sample_ms,
+        "cold": cold,
+    }
     try:
-        order = Order.of(matrix, filters, sampling, results or Settings().results)
+        order = Order.of(matrix, filters, sampling, results or Settings().results, workers)
     except UsageError as error:
         return Failed(message=str(error))
     summary = Summary(Run(order, command(order)))
-    report = CURRENT.get() or LineReporter(get_run_logger())
-    execute(summary, report)
+    try:
+        execute(summary, CURRENT.get() or LineReporter(get_run_logger()))
+    except UsageError as error:
+        return Failed(message=str(error))
     found = counts(summary.measurements)
     message = "{planned} planned = {ok} ok + {failed} failed + {skipped} skipped".format(**found)
     return (Failed if found["failed"] else Completed)(message=message)
+
+
+@task(name="measure", task_run_name="{case_id} {turn}", cache_policy=NO_CACHE, persist_result=False)
+def measure(case_id: str, turn: str, take: Callable[[], State[Any]]) -> State[Any]:
+    """Take one turn of a case.
+
+    Args:
+        case_id: names the task run,
+        turn: with the round.
+        take: measures.
+
+    Returns:
+        How the case fares; never an exception of the kernel's.
+    """
+    return take()
 
 
 def execute(summary: Summary, report: Reporter) -> None:
@@ -108,24 +136,44 @@ def execute(summary: Summary, report: Reporter) -> None:
         report: is told of the progress.
 
     Raises:
+        UsageError: the order asks for more workers than there are cores; nothing is stored.
         BaseException: an interruption, once what was measured is stored.
     """
-    order = summary.run.order
-    cases, unmeasured = partition(order.plan)
-    schedule = turns(cases, order.sampling)
-    with Isolation() as isolation, contextlib.closing(Bench(order.sampling, isolation)) as taken:
-        isolation.prepare(sorted({case.framework for case in cases}))
-        report.begin(len(cases), len(schedule))
-        try:
-            _take_all(taken, schedule, summary, report)
-            summary.run.complete = True
-        finally:
-            summary.measurements += unmeasured
-            for case in cases:
-                summary.measurements.append(taken.measurement(case) or Measurement.of_skip(Skip(case, _INTERRUPTED)))
-                summary.outcomes += taken.outcomes(case)
-            summary.files += write(Path(order.root), summary.run, summary.measurements)
-            report.end(summary)
+    run, order = summary.run, summary.run.order
+    engine = Engine(order.plan, order.sampling, order.workers)
+    summary.measurements += engine.settled
+
+    def through(bench: Bench, turn: Turn) -> bool:
+        ended = False
+
+        def take() -> State[Any]:
+            nonlocal ended
+            ended = bench.take(turn)
+            return _task_state(bench.outcomes(turn.case))
+
+        if not bench.ended(turn.case):
+            summary.first_case = summary.first_case or time.monotonic()
+            report.turn(turn.case.id, turn.round)
+            measure(turn.case.id, f"{turn.round + 1}/{order.sampling.rounds}", take, return_state=True)
+        return ended
+
+    def finished(measurement: Measurement) -> None:
+        summary.measurements.append(measurement)
+        report.done(measurement)
+
+    run.warnings += [f"{check.name}: {check.found}; {check.mend}" for check in doctor.quick() if not check.ok]
+    for warning in run.warnings:
+        report.note(f"warning: {warning}")
+    report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
+    try:
+        engine.measure(finished, through=through)
+        run.complete = True
+    finally:
+        engine.leave(summary.measurements.append, _INTERRUPTED)
+        run.rooflines |= engine.rooflines
+        summary.outcomes += engine.outcomes()
+        summary.files += write(order.root, run, summary.measurements)
+        report.end(summary)
 
 
 def command(order: Order) -> str:
@@ -139,43 +187,9 @@ def command(order: Order) -> str:
     """
     sampling = order.sampling
     settings = f"--rounds {sampling.rounds} --budget {sampling.budget_s:g} --seed {sampling.seed}"
+    settings += " --cold" if sampling.cold else ""
+    settings += f" --workers {order.workers}" if order.workers else ""
     return " ".join(filter(None, ("jitmatrix bench --matrix", order.matrix.name, str(order.filters), settings)))
-
-
-def _take_all(taken: Bench, schedule: Sequence[Turn], summary: Summary, report: Reporter) -> None:
-    done: set[Case] = set()
-    calibrated = False
-
-    @task(name="measure", task_run_name="{case_id} {turn}", cache_policy=NO_CACHE, persist_result=False)
-    def measure(number: int, case_id: str, turn: str) -> State[Any]:
-        case = schedule[number].case
-        if taken.take(schedule[number]):
-            done.add(case)
-        return _task_state(taken.outcomes(case))
-
-    for number, turn in enumerate(schedule):
-        if turn.round == 1 and not calibrated:
-            calibrated = _calibrate(taken, schedule)
-        if turn.case in done:
-            continue
-        summary.first_case = summary.first_case or time.monotonic()
-        report.turn(turn.case.id, turn.round)
-        measure(number, turn.case.id, f"{turn.round + 1}/{summary.run.order.sampling.rounds}", return_state=True)
-        measurement = taken.measurement(turn.case) if turn.case in done else None
-        if measurement is not None:
-            report.done(measurement)
-    if not calibrated:
-        _calibrate(taken, schedule)
-
-
-def _calibrate(taken: Bench, schedule: Sequence[Turn]) -> bool:
-    """Measure what is the machine's and no case's, once per run: after a round, so that the first case starts soon."""
-    threads = len(machine.affinity())
-    for framework, backend in sorted({(turn.case.framework, turn.case.backend) for turn in schedule}):
-        reading = startup.measure(framework, backend, threads)
-        if reading is not None:
-            taken.startup[framework] = reading
-    return True
 
 
 def _task_state(outcomes: Sequence[Outcome]) -> State[Any]:

@@ -29,6 +29,7 @@ app = App(
     result_action="return_value",
 )
 
+Flag = Annotated[bool, Parameter(negative="")]
 Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 
 
@@ -46,7 +47,11 @@ def bench(
     budget: float | None = None,
     seed: int | None = None,
     timeout: float | None = None,
-    profile: Annotated[bool, Parameter(negative="")] = False,
+    quick: Flag = False,
+    gate: Flag = False,
+    cold: Flag = False,
+    workers: int | None = None,
+    profile: Flag = False,
 ) -> int:
     """Measure a matrix on this machine; print the table, and where the Parquet files are.
 
@@ -62,14 +67,28 @@ def bench(
         budget: seconds of steady sampling per case, over all rounds.
         seed: seed of the inputs, the order of cases and the bootstrap.
         timeout: deadline of one process, in seconds.
+        quick: 2 rounds: a look, not a comparison.
+        gate: 10 rounds of samples of 100 ms: to decide on, as in continuous integration.
+        cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
+        workers: cases side by side, one thread each, pinned to a core of its own.
         profile: also print what the run spent its time on.
     """
     from flows.order import Order
     from flows.settings import Settings
 
     filters = Filters(*(tuple(values or ()) for values in (kernel, framework, size, dtype, backend)))
-    sampling = {"rounds": rounds, "budget_s": budget, "seed": seed, "timeout_s": timeout}
-    order = Order.of(matrix, filters, sampling, results or Settings().results)
+    if sum((quick, gate, rounds is not None)) > 1:
+        raise UsageError("--quick, --gate and --rounds all set the number of rounds; give one of them")
+    rounds = 2 if quick else 10 if gate else rounds
+    sampling = {
+        "rounds": rounds,
+        "budget_s": budget,
+        "seed": seed,
+        "timeout_s": timeout,
+        "min_sample_ms": 100.0 if gate else None,
+        "cold": cold or None,
+    }
+    order = Order.of(matrix, filters, sampling, results or Settings().results, workers)
     # What a task would log as an error, a case that is not ok, has a line of its own; Prefect's notices have no reader.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows.server import ensured

@@ -14,7 +14,7 @@ from kernels.errors import UsageError, unknown
 from kernels.selection import Filters, select
 from kernels.timing import Sampling
 
-OPTIONS = ("rounds", "budget_s", "seed", "timeout_s")
+OPTIONS = ("rounds", "budget_s", "seed", "timeout_s", "min_sample_ms", "cold")
 """Settings of Sampling that the flow takes as parameters."""
 
 _MATRICES = Path(__file__).parent / "matrices"
@@ -45,6 +45,7 @@ class Order:
         plan: the cells: cases and skips.
         sampling: how each case is sampled.
         root: the local folder of the results.
+        workers: cases side by side; None takes one at a time.
     """
 
     named: str | InlineMatrix
@@ -53,6 +54,7 @@ class Order:
     plan: Plan
     sampling: Sampling
     root: Path
+    workers: int | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Give the parameters of the flow `bench` that make this order.
@@ -62,10 +64,17 @@ class Order:
         """
         changed = {name: value for name, value in self.sampling.to_json().items() if name in OPTIONS}
         filters = {axis: list(values) for axis, values in asdict(self.filters).items()}
-        return {"matrix": self.named, **filters, **changed, "results": str(self.root)}
+        return {"matrix": self.named, **filters, **changed, "results": str(self.root), "workers": self.workers}
 
     @classmethod
-    def of(cls, matrix: str | InlineMatrix, filters: Filters, sampling: Mapping[str, Any], results: str) -> Order:
+    def of(
+        cls,
+        matrix: str | InlineMatrix,
+        filters: Filters,
+        sampling: Mapping[str, Any],
+        results: str,
+        workers: int | None = None,
+    ) -> Order:
         """Check an order; nothing is written.
 
         Args:
@@ -73,6 +82,7 @@ class Order:
             filters: what to keep of it.
             sampling: settings that win over the matrix's own; None values are left out.
             results: root of the results.
+            workers: cases side by side; None takes one at a time.
 
         Returns:
             The order.
@@ -83,7 +93,7 @@ class Order:
         chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
         given = {name: value for name, value in sampling.items() if value is not None}
         settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
-        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results))
+        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results), workers)
 
 
 def names() -> list[str]:

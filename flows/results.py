@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 
 from flows import schema
 from flows.order import Order
-from kernels.case import Case
+from kernels.case import Backend, Case
 from kernels.discovery import find
+from kernels.floors import Roofline
 from kernels.machine import Environment, Machine
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
@@ -58,7 +59,7 @@ class Run:
         started_at: begin, in UTC.
         machine: the hardware.
         environment: versions, variables, limits.
-        roofline: measured bandwidths and rates, by backend.
+        rooflines: measured bandwidths and rates, by backend.
         warnings: what may falsify timings here, as found at the start.
         complete: whether the run ended by itself.
     """
@@ -69,7 +70,7 @@ class Run:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     machine: Machine = field(default_factory=Machine.here)
     environment: Environment = field(default_factory=Environment.here)
-    roofline: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    rooflines: dict[Backend, Roofline] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     complete: bool = False
 
@@ -100,7 +101,7 @@ class Run:
             "machine": self.machine.fingerprint,
             "hardware": json.dumps(asdict(self.machine)),
             "environment": json.dumps(self.environment.to_json()),
-            "roofline": json.dumps(self.roofline),
+            "roofline": json.dumps(self.rooflines),
             "warnings": self.warnings,
             "commit": self.environment.commit,
             "dirty": self.environment.dirty,

@@ -98,7 +98,7 @@ class Outcome:
     @property
     def harness_ns(self) -> int:
         """Nanoseconds that are the harness's own: not the framework's opening, nor its compilations and calls."""
-        return self.wall_ns - sum(self.facts.get(name, 0) for name in ("open_ns", "called_ns"))
+        return self.wall_ns - int(self.facts.get("open_ns", 0)) - int(self.facts.get("called_ns", 0))
 
 
 @dataclass(frozen=True, slots=True)

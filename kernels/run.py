@@ -1,4 +1,4 @@
-"""Run: measure a plan without an orchestrator, and hand over every row as soon as it is known."""
+"""Run: measure a plan, and hand over every row as soon as it is known; who orchestrates it stays outside."""
 
 from __future__ import annotations
 
@@ -8,56 +8,85 @@ from collections.abc import Callable
 
 from kernels import machine, roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
-from kernels.isolation import Isolation
-from kernels.measurement import Measurement
-from kernels.schedule import Bench, turns
+from kernels.floors import Roofline
+from kernels.measurement import Measurement, Outcome
+from kernels.schedule import Bench, Turn, turns
 from kernels.selection import partition
 from kernels.timing import Sampling
+from kernels.workers import Workers
 
 Take = Callable[[Measurement], None]
 """Takes one row."""
 
+Through = Callable[[Bench, Turn], bool]
+"""Takes one turn by ``Bench.take``, and gives what that gave; an orchestrator wraps it in what it calls a task."""
+
 
 class Run:
-    """One execution of a plan on this machine: every cell gives one row, whatever happens."""
+    """One execution of a plan on this machine: every cell gives one row, whatever happens.
 
-    def __init__(self, plan: Plan, sampling: Sampling) -> None:
+    Attributes:
+        cases: what is measured.
+        settled: the rows that are known before anything is measured.
+        rooflines: backend to its measured roofline.
+    """
+
+    def __init__(self, plan: Plan, sampling: Sampling, workers: int | None = None) -> None:
         """Prepare; nothing is started yet.
 
         Args:
             plan: cases and skips.
             sampling: how every case is sampled.
+            workers: cases side by side, one thread each, pinned to a core of its own; None takes one at a time.
         """
-        self._cases, self.settled = partition(plan)
-        """``settled``: the rows that are known before anything is measured."""
-        self._sampling = sampling
-        self._open = dict.fromkeys(self._cases)
+        self.cases, self.settled = partition(plan)
+        self.rooflines: dict[Backend, Roofline] = {}
+        self._sampling, self._workers = sampling, workers
+        self._end = float("inf")
+        self._open = dict.fromkeys(self.cases)
         self._benches: dict[Backend, Bench] = {}
 
-    def measure(self, take: Take, limit_s: float | None = None) -> None:
+    def measure(self, take: Take, limit_s: float | None = None, through: Through = Bench.take) -> None:
         """Measure the cases; the rows of ``settled`` are not handed over again.
 
         Args:
             take: takes a row as soon as its case is finished.
             limit_s: no turn is begun later than this; None has no limit.
+            through: takes each turn, in a worker's thread.
 
         Raises:
+            UsageError: there are fewer cores than workers, or workers would share a device.
             KeyboardInterrupt: the user's; the processes are gone by then, and ``leave`` gives what is left.
         """
-        end = time.monotonic() + limit_s if limit_s is not None else None
-        for backend in dict.fromkeys(case.backend for case in self._cases):
+        self._end = time.monotonic() + limit_s if limit_s is not None else float("inf")
+        for backend in dict.fromkeys(case.backend for case in self.cases):
             # A backend after the other: startup and roofline belong to one, and rounds of all would open every device.
-            cases = [case for case in self._cases if case.backend is backend]
-            with Isolation() as isolation:
-                bench = self._benches[backend] = Bench(self._sampling, isolation)
+            cases = [case for case in self.cases if case.backend is backend]
+            with Workers(self._workers) as workers:
+                bench = self._benches[backend] = Bench(self._sampling, workers)
                 with contextlib.closing(bench):
-                    self._describe(bench, backend, cases)
-                    isolation.prepare(list(dict.fromkeys(case.framework for case in cases)))
-                    for turn in turns(cases, self._sampling):
-                        if end is not None and time.monotonic() > end:
-                            return
-                        if bench.take(turn):
-                            self._hand_over(turn.case, take)
+                    workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
+                    if not self._rounds(bench, cases, workers, through, take):
+                        return
+
+    def _rounds(self, bench: Bench, cases: list[Case], workers: Workers, through: Through, take: Take) -> bool:
+        """Take every turn of a backend's cases; gives whether there was time for all."""
+        schedule, ended = turns(cases, self._sampling), list[Case]()
+        # What is the machine's own is measured after the first round, so that the first case need not wait for it;
+        # before, where the first round is the last: a row is handed over whole.
+        first = len(cases) if self._sampling.rounds > 1 else 0
+        for part, described in ((schedule[:first], False), (schedule[first:], True)):
+            if described:
+                self._describe(bench, cases)
+                self._hand_over(ended, take)
+            for turn, done in workers.take(part, lambda turn: through(bench, turn)):
+                if done:
+                    ended.append(turn.case)
+                if described:
+                    self._hand_over(ended, take)
+                if time.monotonic() > self._end:
+                    return False
+        return True
 
     def leave(self, take: Take, reason: str) -> None:
         """Hand over what an unfinished run leaves: cases with the rounds that they have, and the others as skipped.
@@ -69,22 +98,34 @@ class Run:
         for case in list(self._open):
             bench = self._benches.get(case.backend)
             if bench and bench.outcomes(case):
-                self._hand_over(case, take)
+                self._hand_over([case], take)
             else:
                 del self._open[case]
                 take(Measurement.of_skip(Skip(case, reason)))
 
-    def _describe(self, bench: Bench, backend: Backend, cases: list[Case]) -> None:
-        """Measure what belongs to the machine and to the frameworks, once and before any case."""
-        threads = len(machine.affinity())
-        bench.roofline = roofline.measure(backend, threads)
+    def outcomes(self) -> list[Outcome]:
+        """List what every process so far left behind.
+
+        Returns:
+            Outcomes, by case and in order of time.
+        """
+        benches = self._benches
+        return [o for case in self.cases if case.backend in benches for o in benches[case.backend].outcomes(case)]
+
+    def _describe(self, bench: Bench, cases: list[Case]) -> None:
+        """Measure what belongs to the machine and to the frameworks, once."""
+        backend = cases[0].backend
+        threads = 1 if self._workers else len(machine.affinity())
+        self.rooflines[backend] = bench.roofline = roofline.measure(backend, threads)
         for framework in dict.fromkeys(case.framework for case in cases):
             reading = startup.measure(framework, backend, threads)
             if reading is not None:
                 bench.startup[framework] = reading
 
-    def _hand_over(self, case: Case, take: Take) -> None:
-        row = self._benches[case.backend].measurement(case)
-        if row is not None and case in self._open:
-            del self._open[case]
-            take(row)
+    def _hand_over(self, ended: list[Case], take: Take) -> None:
+        while ended:
+            case = ended.pop()
+            row = self._benches[case.backend].measurement(case)
+            if row is not None and case in self._open:
+                del self._open[case]
+                take(row)

@@ -106,15 +106,27 @@ class Bench:
         Returns:
             Whether the case is done: its last round is over, or it ended otherwise than ok.
         """
-        outcomes = self._outcomes.setdefault(turn.case, [])
-        if outcomes and outcomes[-1].status is not Status.OK:
+        if self.ended(turn.case):
             return False
+        outcomes = self._outcomes.setdefault(turn.case, [])
         for role, cache in self._roles(turn):
             assignment = Assignment(turn.case, role, self._sampling, turn.round, cache)
             outcomes.append(self._isolation.run(assignment))
             if outcomes[-1].status is not Status.OK:
                 return True
         return turn.round == self._sampling.rounds - 1
+
+    def ended(self, case: Case) -> bool:
+        """Tell whether a case ended before its last round: it is not tried again.
+
+        Args:
+            case: the case.
+
+        Returns:
+            True once one of its processes ended otherwise than ok.
+        """
+        outcomes = self.outcomes(case)
+        return bool(outcomes) and outcomes[-1].status is not Status.OK
 
     def outcomes(self, case: Case) -> list[Outcome]:
         """Give what the processes of a case have left behind so far.
