@@ -106,7 +106,7 @@ class Exclusion:
         Returns:
             True when every axis that is named holds one of its values.
         """
-        return all(cell in values for axis, values in self.match.items() for cell in [_axis(case, axis)])
+        return all(any(_named(_axis(case, axis), value) for value in values) for axis, values in self.match.items())
 
 
 AXES = ("kernel", "framework", "size", "dtype", "backend")
@@ -171,6 +171,7 @@ class Matrix:
     def _validate(self, kernels: Mapping[str, Kernel], modes: Mapping[str, ModeLike]) -> None:
         where = f"matrix {self.name}"
         sizes = sorted({label for name in self.kernels if name in kernels for label in kernels[name].sizes})
+        all_sizes = sorted({label for kernel in kernels.values() for label in kernel.sizes})
         dtypes = sorted({dtype for kernel in kernels.values() for dtype in kernel.dtypes})
         for what, values, choices in (
             ("kernel", self.kernels, kernels),
@@ -181,6 +182,13 @@ class Matrix:
             for value in values:
                 if value not in choices:
                     raise unknown(what, value, choices, where)
+        names = {"kernel": kernels, "size": all_sizes, "dtype": dtypes, "backend": [b.value for b in Backend]}
+        names["framework"] = [*dict.fromkeys(name.partition("/")[0] for name in modes), *modes]
+        for exclusion in self.exclude:
+            for axis, values in exclusion.match.items():
+                for value in values:
+                    if value not in names[axis]:
+                        raise unknown(axis, value, names[axis], f"{where}, [[exclude]]")
 
     def _cells(self, kernel: Kernel, source: str | None) -> Iterable[Case]:
         for size in self.sizes or kernel.sizes:
@@ -256,9 +264,11 @@ class Matrix:
             axes["backends"] = tuple(backend(b, where) for b in _strings(value["backends"], "backends", where))
         if "derivatives" in value:
             derivatives = value["derivatives"]
-            if not isinstance(derivatives, list | tuple) or any(d not in (0, 1, 2) for d in derivatives):
+            if not isinstance(derivatives, list | tuple) or any(
+                isinstance(d, bool) or d not in (0, 1, 2) for d in derivatives
+            ):
                 raise UsageError(f"{where}: derivatives must be a list of 0, 1 and 2, got {derivatives!r}")
-            axes["derivatives"] = tuple(derivatives)
+            axes["derivatives"] = tuple(dict.fromkeys(derivatives))
         excluded = value.get("exclude", ())
         if not isinstance(excluded, list | tuple) or not all(isinstance(entry, Mapping) for entry in excluded):
             raise UsageError(f"{where}: exclude must be a list of tables, as [[exclude]] with a reason")
