@@ -52,9 +52,10 @@ def from_file(path: str) -> Mapping[str, Kernel]:
         spec.loader.exec_module(module)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = error.lineno if isinstance(error, SyntaxError) else _line_in(file, error)
-        raise UsageError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+        words = " ".join(str(error).split())
+        raise UsageError(f"{path}:{line}: {type(error).__name__}: {words}") from error
     found = _kernels_of(module)
     if not found:
         raise UsageError(f"{path}: no Kernel in it; define one at module level, KERNEL = Kernel(...)")
