@@ -9,6 +9,10 @@ import numpy as np
 from kernels.frameworks.framework import Framework
 from kernels.spec import Tolerance, is_floating, leaves
 
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}
+_REAL = {complex_: real for real, complex_ in _COMPLEX.items()}
+"""The dtypes of one precision: a transform of real numbers has complex ones for its answer, and the other way round."""
+
 
 def disagreement(
     framework: Framework, output: object, expected: Sequence[np.ndarray], dtype: str, tolerance: Tolerance
@@ -21,7 +25,7 @@ def disagreement(
         framework: reads the leaves.
         output: what the kernel returned.
         expected: the reference's leaves, floating ones in float64.
-        dtype: the case's dtype, which floating leaves must have.
+        dtype: the case's dtype, whose precision real and complex leaves must have.
         tolerance: how far values may lie apart.
 
     Returns:
@@ -40,8 +44,9 @@ def disagreement(
         if values.shape != reference.shape:
             return f"{where} has shape {values.shape}, the reference {reference.shape}"
         actual = framework.dtype_of(leaf)
-        if is_floating(reference.dtype):
-            if actual != dtype:
+        if _inexact(reference):
+            of_kind = _COMPLEX if reference.dtype.kind == "c" else _REAL
+            if actual != of_kind.get(dtype, dtype):
                 return f"{where} is {actual}, the case says {dtype}"
         elif np.dtype(actual).kind != reference.dtype.kind:
             return f"{where} is {actual}, the reference {reference.dtype}"
@@ -51,9 +56,13 @@ def disagreement(
     return None
 
 
+def _inexact(reference: np.ndarray) -> bool:
+    return is_floating(reference.dtype) or reference.dtype.kind == "c"
+
+
 def _vacuous(reference: np.ndarray, tolerance: Tolerance) -> bool:
     """Tell whether a floating reference lets pass what a kernel that did nothing might return."""
-    if not is_floating(reference.dtype):
+    if not _inexact(reference):
         return False
     with np.errstate(invalid="ignore", over="ignore"):
         told = np.isfinite(reference) & (
@@ -63,19 +72,20 @@ def _vacuous(reference: np.ndarray, tolerance: Tolerance) -> bool:
 
 
 def _far(values: np.ndarray, reference: np.ndarray, tolerance: Tolerance) -> str | None:
-    if not is_floating(reference.dtype):
+    if not _inexact(reference):
         different = int(np.count_nonzero(values != reference))
         return f"differs in {different} of {reference.size} values" if different else None
-    wide = values.astype(np.float64)
+    wide = values.astype(np.complex128 if reference.dtype.kind == "c" else np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(wide - reference)
         allowed = tolerance.absolute + tolerance.relative * np.abs(reference)
         same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
-        bad = ~same & ~(error <= allowed)
-    count = int(np.count_nonzero(bad))
-    if not count:
-        return None
-    excess = np.where(bad, np.nan_to_num(error - allowed, nan=np.inf, posinf=np.inf), -np.inf)
+        # Against an infinity every finite error would be allowed: there, only the same will do.
+        bad = ~same & ~((error <= allowed) & np.isfinite(reference))
+        count = int(np.count_nonzero(bad))
+        if not count:
+            return None
+        excess = np.where(bad, np.nan_to_num(error - allowed, nan=np.inf, posinf=np.inf), -np.inf)
     at = np.unravel_index(int(np.argmax(excess)), reference.shape)
     return (
         f"is off in {count} of {reference.size} values, worst {wide[at]:.9g} for {reference[at]:.9g}; "

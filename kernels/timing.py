@@ -53,6 +53,8 @@ class Sampling:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not bound <= value < float("inf"):
                 raise UsageError(f"sampling {name} = {value!r}: give a number of at least {bound}")
+        if not isinstance(self.cold, bool):
+            raise UsageError(f"sampling cold = {self.cold!r}: give true or false")
         for name in ("rounds", "min_samples", "warmup_calls", "memory_mb", "seed"):
             if not isinstance(getattr(self, name), int):
                 raise UsageError(f"sampling {name} = {getattr(self, name)!r}: give a whole number")
