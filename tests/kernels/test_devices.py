@@ -13,8 +13,10 @@ from kernels.assignment import Assignment, Role
 from kernels.case import Backend, Case
 from kernels.devices import unusable
 from kernels.frameworks import frameworks
+from kernels.guards import Flag
 from kernels.isolation import Isolation
 from kernels.measurement import Status
+from kernels.phase import Phase
 from kernels.timing import Sampling
 
 jax_only = pytest.mark.skipif(not frameworks()["jax"].installed(), reason="jax is not installed")
@@ -146,3 +148,31 @@ def test_what_decides_memory_and_precision_on_a_device_is_recorded():
     assert facts["memory_preallocated"] is False
     assert facts["matmul_precision"] == "default"
     assert {"device_kind", "device_platform", "device_memory_nbytes"} <= facts.keys()
+
+
+IMPOSTOR = """
+def initialize():
+    from jax._src import hardware_utils, xla_bridge
+    from jax._src.lib import xla_client
+
+    hardware_utils.has_visible_nvidia_gpu = lambda: True
+    xla_bridge._backend_factories.pop("cuda", None)
+    xla_bridge.register_backend_factory("cuda", xla_client.make_cpu_client, priority=300)
+"""
+
+
+@jax_only
+@no_gpu
+@pytest.mark.parametrize("mode", ["eager", "jit"])
+def test_a_gpu_that_is_really_the_host_is_flagged_and_has_no_device_time(monkeypatch, tmp_path, mode):
+    package = tmp_path / "jax_plugins" / "impostor"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(IMPOSTOR)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    outcome = outcome_of(mode, Backend.GPU)
+
+    assert Flag.FALLBACK in {finding.flag for finding in outcome.findings}, outcome.reason
+    assert "outputs live on cpu, the case says gpu" in {finding.reason for finding in outcome.findings}
+    assert Phase.DEVICE not in {reading.phase for reading in outcome.readings}
+    assert "no plane of a device" in outcome.facts["device_absent"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ TINY = Sampling(rounds=1, budget_s=0.01, min_sample_ms=0.5, warmup_ms=1.0)
 def timing(phase, ns, flags=None):
     return Timing(phase, ((ns, ns),), (1,), {}, None, flags or {})
 
+
+IMPOSTOR = """
+def initialize():
+    from jax._src import hardware_utils, xla_bridge
+    from jax._src.lib import xla_client
+
+    hardware_utils.has_visible_nvidia_gpu = lambda: True
+    xla_bridge._backend_factories.pop("cuda", None)
+    xla_bridge.register_backend_factory("cuda", xla_client.make_cpu_client, priority=300)
+"""
 
 CASE = Case("dense", "jax", "jit", "L", "float32", backend=Backend.GPU)
 
@@ -136,3 +147,41 @@ def test_two_files_are_one_too_many(capsys):
 
 def test_an_empty_plan_is_no_success(tmp_path, capsys):
     assert gpu_check.check(Plan((), ()), tmp_path / "rows.jsonl", TINY) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (row(steady=1, device=1), True),
+        (row(steady=1, device=1, flags={"noisy": "why"}), True),
+        (row(steady=1, device=1, flags={"fallback": "why"}), False),
+        (row(steady=1), False),
+        (row(Status.WRONG, "why", steady=1, device=1), False),
+        (row(Status.SKIPPED, "why"), False),
+    ],
+)
+def test_a_row_is_sound_when_it_is_ok_on_the_device_and_its_device_time_was_read(one, expected):
+    assert gpu_check.sound(replace(one, planned=(Phase.STEADY, Phase.DEVICE))) is expected
+
+
+def test_on_the_host_no_device_time_is_asked_for():
+    assert gpu_check.sound(replace(row(steady=1), planned=(Phase.STEADY,)))
+
+
+@pytest.mark.skipif(not frameworks()["jax"].installed(), reason="jax is not installed")
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
+def test_a_gpu_that_is_really_the_host_does_not_pass_the_check(tmp_path, capsys, monkeypatch):
+    package = tmp_path / "jax_plugins" / "impostor"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(IMPOSTOR)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    plan = select(everything(), Filters(("double",), ("jax/jit",), (), ("float32",), ("gpu",)))
+
+    gpu_check.probe(plan.cases[0])
+    status = gpu_check.check(Plan(plan.cases, ()), tmp_path / "rows.jsonl", TINY)
+
+    out = capsys.readouterr().out
+    assert status == 1
+    assert "outputs live on cpu, the case says gpu" in out
+    assert "the profile holds no plane of a device" in out
+    assert "not sound: double-jax-jit-S-float32-gpu" in out
