@@ -49,6 +49,8 @@ class Numba(Framework):
         numba.config.DISABLE_JIT = 0
         if cache_dir is not None:
             numba.config.CACHE_DIR = cache_dir
+        else:
+            _forget_caches()
         numba.core.event.register("numba:compile", _counter(numba.core.event.Listener, self))
 
     @classmethod
@@ -96,6 +98,14 @@ class Numba(Framework):
     def place(self, inputs: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         """Copy arrays; those without dimensions become scalars, as Numba's users pass them."""
         return tuple(x[()] if x.ndim == 0 else x.copy() for x in inputs)
+
+
+def _forget_caches() -> None:
+    """Have no persistent cache read or written in this process: what a kernel calls may be decorated to use one."""
+    from numba.core.caching import Cache
+
+    Cache.load_overload = lambda *_: None
+    Cache.save_overload = lambda *_: None
 
 
 def _counter(listener: Any, framework: Framework) -> Any:
