@@ -19,11 +19,11 @@ from flows.order import InlineMatrix, Order
 from flows.progress import CURRENT, LineReporter, Reporter
 from flows.results import Run, counts, write
 from flows.settings import Settings
-from flows.table import duration
 from kernels import doctor
 from kernels.errors import UsageError
 from kernels.measurement import Measurement, Outcome, Status
 from kernels.phase import Phase
+from kernels.progress import duration, off
 from kernels.run import Run as Engine
 from kernels.schedule import Bench, Turn
 from kernels.selection import Filters
@@ -161,9 +161,11 @@ def execute(summary: Summary, report: Reporter) -> None:
         summary.measurements.append(measurement)
         report.done(measurement)
 
-    run.warnings += [f"{check.name}: {check.found}; {check.mend}" for check in doctor.quick() if not check.ok]
-    for warning in run.warnings:
-        report.note(f"warning: {warning}")
+    checks = doctor.quick()
+    run.warnings += [f"{check.name}: {check.found}; {check.mend}" for check in checks if not check.ok]
+    warning = off(checks)
+    if warning:
+        report.note(warning)
     report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
     try:
         engine.measure(finished, through=through)

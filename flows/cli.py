@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from kernels import devices, doctor
+from kernels.case import Backend
 from kernels.discovery import suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
@@ -95,6 +98,18 @@ def bench(
 
     with ensured() as answers:
         return _run(order, profile, answers)
+
+
+@app.command(name="doctor")
+def doctor_() -> int:
+    """Say what falsifies timings on this machine, and how to mend it; exit status 1 when something is off."""
+    checks = doctor.examine(frameworks(), [backend for backend in Backend if devices.present(backend)])
+    table = Table("", "check", "found", "how to mend it", box=None, header_style="bold")
+    for check in checks:
+        verdict = "[green]ok[/green]" if check.ok else "[red]off[/red]"
+        table.add_row(verdict, check.name, escape(check.found), escape(check.mend or ""))
+    terminal().print(table)
+    return 0 if all(check.ok for check in checks) else 1
 
 
 @app.command(name="list")

@@ -10,7 +10,9 @@ from rich.markup import escape
 
 from flows.bench import Summary
 from flows.results import counts
-from flows.table import duration, outcome_lines, result_table
+from flows.table import result_table
+from kernels.measurement import Status
+from kernels.progress import duration, reasons
 
 WIDE = 118
 """Columns from which on the table has room for its intervals."""
@@ -28,7 +30,7 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
     """
     yield result_table(summary.measurements, width >= WIDE)
     yield ""
-    for line in outcome_lines(summary.measurements):
+    for line in reasons(row for row in summary.measurements if row.status is not Status.OK):
         yield f"  {escape(line)}"
     found = counts(summary.measurements)
     yield "[bold]{planned} planned = {ok} ok + {failed} failed + {skipped} skipped[/bold]".format(**found)

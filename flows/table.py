@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from kernels.case import Case
 from kernels.frameworks import modes
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
+from kernels.progress import digits, duration, durations, flags
 from kernels.statistics import Estimate, break_even, headline, speed_up
 
 
@@ -19,7 +19,7 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
     """Lay out measurements.
 
     Args:
-        measurements: of every cell; skipped ones have no row here, ``outcome_lines`` counts them.
+        measurements: of every cell; skipped ones have no row here, they are counted elsewhere.
 
         intervals: whether there is room for the 95 % intervals.
 
@@ -44,49 +44,6 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
         before = group
         table.add_row(*_cells(measurement, by_case, intervals))
     return table
-
-
-def outcome_lines(measurements: Sequence[Measurement]) -> list[str]:
-    """Say in words what became of every cell.
-
-    Args:
-        measurements: of every cell.
-
-    Returns:
-        Lines: a reason that several cells share stands once, with their count.
-    """
-    lines = []
-    for status in Status:
-        reasons = Counter(m.reason for m in measurements if m.status is status)
-        if status is not Status.OK:
-            lines += [f"{count} {status.value}: {reason}" for reason, count in reasons.most_common()]
-    return lines
-
-
-def duration(ns: float) -> str:
-    """Write a duration with three digits and its unit.
-
-    Args:
-        ns: nanoseconds.
-
-    Returns:
-        Such as ``12.3 µs``.
-    """
-    return durations(ns)[0]
-
-
-def durations(ns: float, *others: float) -> list[str]:
-    """Write durations in one unit, which the first one names.
-
-    Args:
-        ns: nanoseconds; chooses the unit.
-        others: nanoseconds.
-
-    Returns:
-        Such as ``["12.3 µs", "11.9", "13.0"]``.
-    """
-    scale, unit = next(((s, u) for s, u in ((1, "ns"), (1e3, "µs"), (1e6, "ms")) if ns < 999.5 * s), (1e9, "s"))
-    return [f"{_digits(ns / scale)} {unit}", *(_digits(other / scale) for other in others)]
 
 
 def _order(measurement: Measurement) -> tuple[object, ...]:
@@ -119,7 +76,7 @@ def _times(measurement: Measurement, by_case: Mapping[Case, Measurement]) -> str
     if baseline is None or not measurement.trusted or measurement.case.framework == "numpy":
         return ""
     times = speed_up(measurement.timings[Phase.STEADY].per_call(), baseline.per_call())
-    return f"{_digits(times.value)}x"
+    return f"{digits(times.value)}x"
 
 
 def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> str:
@@ -136,10 +93,8 @@ def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], interv
 
 
 def _notes(measurement: Measurement) -> str:
-    steady = measurement.timings.get(Phase.STEADY)
-    flags = [*measurement.flags, *(steady.flags if steady else {})]
     status = [] if measurement.status is Status.OK else [f"{measurement.status.value}: {measurement.reason}"]
-    return "; ".join([*status, *flags])
+    return "; ".join([*status, *flags(measurement)])
 
 
 def _middle(timing: Timing | None) -> str:
@@ -149,9 +104,3 @@ def _middle(timing: Timing | None) -> str:
 def _bounded(estimate: Estimate, intervals: bool, write: Callable[..., list[str]]) -> str:
     value, low, high = write(estimate.value, estimate.low, estimate.high)
     return f"{value} [{low}, {high}]" if intervals else value
-
-
-def _digits(value: float) -> str:
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

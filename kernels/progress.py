@@ -10,7 +10,7 @@ from kernels.host_check import Check
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
 
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 class Tally:
@@ -134,6 +134,31 @@ def duration(ns: float) -> str:
     Returns:
         Such as ``1.23 ms``.
     """
+    return durations(ns)[0]
+
+
+def durations(ns: float, *others: float) -> list[str]:
+    """Write durations in one unit, which the first one names.
+
+    Args:
+        ns: nanoseconds; chooses the unit.
+        others: nanoseconds.
+
+    Returns:
+        Such as ``["12.3 µs", "11.9", "13"]``.
+    """
     # Three digits: 999.6 of a unit is one of the next.
     scale, unit = next(((scale, unit) for scale, unit in _UNITS if ns >= 0.9995 * scale), _UNITS[-1])
-    return f"{ns / scale:.3g} {unit}"
+    return [f"{digits(ns / scale)} {unit}", *(digits(other / scale) for other in others)]
+
+
+def digits(value: float) -> str:
+    """Write a number with three digits, and never with an exponent where it is large.
+
+    Args:
+        value: not negative.
+
+    Returns:
+        Such as ``0.25``, ``12.3`` or ``1430``.
+    """
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
