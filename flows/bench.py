@@ -15,11 +15,13 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from flows.byproducts import keep
 from flows.order import InlineMatrix, Order
 from flows.progress import CURRENT, LineReporter, Reporter
 from flows.results import Run, counts, write
 from flows.settings import Settings
 from kernels import doctor
+from kernels.case import Case
 from kernels.errors import UsageError
 from kernels.measurement import Measurement, Outcome, Status
 from kernels.phase import Phase
@@ -40,14 +42,14 @@ class Summary:
     Attributes:
         run: the run.
         measurements: of every cell of the plan.
-        outcomes: of every process, for the profile.
+        outcomes: of every case's processes, for the profile and the by-products.
         files: the Parquet files, timings first.
         first_case: when the first case began, in seconds of the monotonic clock.
     """
 
     run: Run
     measurements: list[Measurement] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: dict[Case, list[Outcome]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
     first_case: float = 0.0
 
@@ -68,6 +70,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     min_sample_ms: Annotated[float, Field(gt=0)] | None = None,
     cold: bool | None = None,
     workers: Annotated[int, Field(ge=1)] | None = None,
+    programs: bool = False,
 ) -> State[Any]:
     """Measure a matrix on this machine and store every sample as Parquet.
 
@@ -86,6 +89,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         min_sample_ms: a sample lasts at least this long, by doubling its calls; empty takes 10.
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own; empty takes one at a time.
+        programs: keep the text of every compiled program, under hlo/ by its hash.
 
     Returns:
         Completed when every case is ok, Failed otherwise; what was measured is stored in both.
@@ -100,7 +104,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         "cold": cold,
     }
     try:
-        order = Order.of(matrix, filters, sampling, results or Settings().results, workers)
+        order = Order.of(matrix, filters, sampling, results or Settings().results, workers=workers, programs=programs)
     except UsageError as error:
         return Failed(message=str(error))
     summary = Summary(Run(order, command(order)))
@@ -140,7 +144,7 @@ def execute(summary: Summary, report: Reporter) -> None:
         BaseException: an interruption, once what was measured is stored.
     """
     run, order = summary.run, summary.run.order
-    engine = Engine(order.plan, order.sampling, order.workers)
+    engine = Engine(order.plan, order.sampling, order.workers, order.programs)
     summary.measurements += engine.settled
 
     def through(bench: Bench, turn: Turn) -> bool:
@@ -173,8 +177,9 @@ def execute(summary: Summary, report: Reporter) -> None:
     finally:
         engine.leave(summary.measurements.append, _INTERRUPTED)
         run.rooflines |= engine.rooflines
-        summary.outcomes += engine.outcomes()
+        summary.outcomes |= engine.outcomes()
         summary.files += write(order.root, run, summary.measurements)
+        keep(order.root, run, summary.outcomes)
         report.end(summary)
 
 

@@ -54,6 +54,7 @@ def bench(
     gate: Flag = False,
     cold: Flag = False,
     workers: int | None = None,
+    programs: Flag = False,
     profile: Flag = False,
 ) -> int:
     """Measure a matrix on this machine; print the table, and where the Parquet files are.
@@ -74,6 +75,7 @@ def bench(
         gate: 10 rounds of samples of 100 ms: to decide on, as in continuous integration.
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own.
+        programs: keep the text of every compiled program, under hlo/ by its hash.
         profile: also print what the run spent its time on.
     """
     from flows.order import Order
@@ -91,7 +93,7 @@ def bench(
         "min_sample_ms": 100.0 if gate else None,
         "cold": cold or None,
     }
-    order = Order.of(matrix, filters, sampling, results or Settings().results, workers)
+    order = Order.of(matrix, filters, sampling, results or Settings().results, workers=workers, programs=programs)
     # What a task would log as an error, a case that is not ok, has a line of its own; Prefect's notices have no reader.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from flows.server import ensured

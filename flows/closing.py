@@ -54,7 +54,12 @@ def profile(summary: Summary, started: float) -> Iterator[str]:
         Lines: time to the first case, and medians over processes of the framework's part, the calls and the harness.
     """
     yield f"first case after {summary.first_case - started:.1f} s"
-    processes = [outcome for outcome in summary.outcomes if "called_ns" in outcome.facts]
+    whole = {
+        case: outcomes
+        for case, outcomes in summary.outcomes.items()
+        if outcomes and all("called_ns" in outcome.facts for outcome in outcomes)
+    }
+    processes = [outcome for outcomes in whole.values() for outcome in outcomes]
     if not processes:
         return
     parts = {
@@ -65,4 +70,6 @@ def profile(summary: Summary, started: float) -> Iterator[str]:
     wall = sum(outcome.wall_ns for outcome in processes)
     for name, values in parts.items():
         yield f"{name}: median {duration(median(values))} a process, {sum(values) / wall:.0%} of all"
+    cases = [sum(outcome.harness_ns for outcome in outcomes) for outcomes in whole.values()]
+    yield f"harness: median {duration(median(cases))} a case, over all of its processes"
     yield f"{len(processes)} processes, {duration(wall)} in all"

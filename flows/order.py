@@ -46,6 +46,7 @@ class Order:
         sampling: how each case is sampled.
         root: the local folder of the results.
         workers: cases side by side; None takes one at a time.
+        programs: whether compiled programs' texts are kept.
     """
 
     named: str | InlineMatrix
@@ -55,6 +56,7 @@ class Order:
     sampling: Sampling
     root: Path
     workers: int | None = None
+    programs: bool = False
 
     def parameters(self) -> dict[str, Any]:
         """Give the parameters of the flow `bench` that make this order.
@@ -64,7 +66,8 @@ class Order:
         """
         changed = {name: value for name, value in self.sampling.to_json().items() if name in OPTIONS}
         filters = {axis: list(values) for axis, values in asdict(self.filters).items()}
-        return {"matrix": self.named, **filters, **changed, "results": str(self.root), "workers": self.workers}
+        others = {"results": str(self.root), "workers": self.workers, "programs": self.programs}
+        return {"matrix": self.named, **filters, **changed, **others}
 
     @classmethod
     def of(
@@ -73,7 +76,9 @@ class Order:
         filters: Filters,
         sampling: Mapping[str, Any],
         results: str,
+        *,
         workers: int | None = None,
+        programs: bool = False,
     ) -> Order:
         """Check an order; nothing is written.
 
@@ -83,6 +88,7 @@ class Order:
             sampling: settings that win over the matrix's own; None values are left out.
             results: root of the results.
             workers: cases side by side; None takes one at a time.
+            programs: whether compiled programs' texts are kept.
 
         Returns:
             The order.
@@ -93,7 +99,7 @@ class Order:
         chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
         given = {name: value for name, value in sampling.items() if value is not None}
         settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
-        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results), workers)
+        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results), workers, programs)
 
 
 def names() -> list[str]:

@@ -178,11 +178,11 @@ def write(root: Path, run: Run, measurements: list[Measurement]) -> list[Path]:
     }
     marker = []
     for key, content in files.items():
-        sha256 = _publish(root / key, _parquet(content))
+        sha256 = publish(root / key, _parquet(content))
         marker.append({"key": key, "nbytes": (root / key).stat().st_size, "sha256": sha256, "rows": content.num_rows})
     whole = {"run_id": run.id, "schema_version": schema.VERSION, "planned": run_row["planned"], "files": marker}
     # Readers of Parquet folders pass over names that begin with an underscore.
-    _publish(root / f"runs/{day}/_{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
+    publish(root / f"runs/{day}/_{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
     return [root / key for key in files]
 
 
@@ -255,8 +255,16 @@ def _parquet(content: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _publish(path: Path, content: bytes) -> str:
-    """Write a file so that a reader sees it whole or not at all, whatever ends this process."""
+def publish(path: Path, content: bytes) -> str:
+    """Write a file so that a reader sees it whole or not at all, whatever ends this process.
+
+    Args:
+        path: the file; its folder is made.
+        content: all of it.
+
+    Returns:
+        The content's sha256, in hexadecimal digits.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("wb") as file:

@@ -25,8 +25,8 @@ GRACE_S = 0.5
 LAST_REQUEST = 8
 """How often a process's end is asked for, until its fork server is taken to be stuck and is ended with it."""
 
-TAIL_NBYTES = 4096
-"""How much of what a kernel printed stands in its row."""
+OUTPUT_NBYTES = 2**20
+"""How much of what a kernel printed is kept: the last of it."""
 
 DROPPED = (
     "JAX_",
@@ -163,8 +163,7 @@ class Isolation:
             os.close(records)
             os.close(output)
         legible = _take_all(bytes(streams[records]), outcome)
-        tail = bytes(streams[output][-TAIL_NBYTES:]).decode("utf-8", errors="replace").strip()
-        outcome.output_tail = tail or None
+        outcome.output = bytes(streams[output][-OUTPUT_NBYTES:]).decode("utf-8", errors="replace").strip()
         outcome.peak_nbytes = ended["peak_nbytes"]
         outcome.facts["memory_limit"] = f"{limit} bytes by {'control group' if grouped else 'resource limit'}"
         _conclude(outcome, ended["exit"], late, timeout_s)
@@ -189,7 +188,7 @@ class Isolation:
                         open_streams.discard(descriptor)
                     streams[descriptor].extend(data)
                     if descriptor == output:
-                        del streams[descriptor][:-TAIL_NBYTES]
+                        del streams[descriptor][:-OUTPUT_NBYTES]
                 if server.link.fileno() in readable:
                     server.receive()
                 if not readable and time.monotonic() >= deadline:

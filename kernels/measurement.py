@@ -17,6 +17,9 @@ from kernels.guards import Finding
 from kernels.phase import REPEATED, Phase
 from kernels.statistics import per_call
 
+TAIL = 4096
+"""Characters of what a kernel printed that stand in its row."""
+
 
 class Status(StrEnum):
     """How a case ended."""
@@ -79,7 +82,7 @@ class Outcome:
         findings: flags that its guards raised.
         facts: what it told of itself.
         text: the compiled program, where it was asked for.
-        output_tail: the last of what the kernel printed.
+        output: what the kernel printed, or the last of it.
         peak_nbytes: peak resident size.
         wall_ns: from the request to the end.
     """
@@ -91,7 +94,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     text: str | None = None
-    output_tail: str | None = None
+    output: str = ""
     peak_nbytes: int | None = None
     wall_ns: int = 0
 
@@ -209,7 +212,7 @@ def merge(
         medians = [median(reading.samples) / reading.inner_calls for reading in readings[Phase.STEADY]]
         facts["roofline_share"] = share(median(medians), attainable_ns)
     peaks = [outcome.peak_nbytes for outcome in outcomes if outcome.peak_nbytes]
-    tails = [outcome.output_tail for outcome in outcomes if outcome.output_tail]
+    tails = [outcome.output[-TAIL:] for outcome in outcomes if outcome.output]
     facts |= {"peak_nbytes": max(peaks, default=None), "output_tail": tails[-1] if tails else None}
     return Measurement(
         case=case,

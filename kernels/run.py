@@ -31,17 +31,18 @@ class Run:
         rooflines: backend to its measured roofline.
     """
 
-    def __init__(self, plan: Plan, sampling: Sampling, workers: int | None = None) -> None:
+    def __init__(self, plan: Plan, sampling: Sampling, workers: int | None = None, keep_text: bool = False) -> None:
         """Prepare; nothing is started yet.
 
         Args:
             plan: cases and skips.
             sampling: how every case is sampled.
             workers: cases side by side, one thread each, pinned to a core of its own; None takes one at a time.
+            keep_text: whether compiled programs' texts are kept, in the outcomes.
         """
         self.cases, self.settled = partition(plan)
         self.rooflines: dict[Backend, Roofline] = {}
-        self._sampling, self._workers = sampling, workers
+        self._sampling, self._workers, self._keep_text = sampling, workers, keep_text
         self._end = float("inf")
         self._open = dict.fromkeys(self.cases)
         self._benches: dict[Backend, Bench] = {}
@@ -63,7 +64,7 @@ class Run:
             # A backend after the other: startup and roofline belong to one, and rounds of all would open every device.
             cases = [case for case in self.cases if case.backend is backend]
             with Workers(self._workers) as workers:
-                bench = self._benches[backend] = Bench(self._sampling, workers)
+                bench = self._benches[backend] = Bench(self._sampling, workers, keep_text=self._keep_text)
                 with contextlib.closing(bench):
                     workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
                     if not self._rounds(bench, cases, workers, through, take):
@@ -103,14 +104,14 @@ class Run:
                 del self._open[case]
                 take(Measurement.of_skip(Skip(case, reason)))
 
-    def outcomes(self) -> list[Outcome]:
-        """List what every process so far left behind.
+    def outcomes(self) -> dict[Case, list[Outcome]]:
+        """Give what every process so far left behind.
 
         Returns:
-            Outcomes, by case and in order of time.
+            Case to its outcomes in order of time.
         """
         benches = self._benches
-        return [o for case in self.cases if case.backend in benches for o in benches[case.backend].outcomes(case)]
+        return {case: benches[case.backend].outcomes(case) for case in self.cases if case.backend in benches}
 
     def _describe(self, bench: Bench, cases: list[Case]) -> None:
         """Measure what belongs to the machine and to the frameworks, once."""

@@ -79,6 +79,7 @@ class Bench:
         isolation: Runner,
         startup: Mapping[str, Reading] | None = None,
         roofline: Roofline | None = None,
+        keep_text: bool = False,
     ) -> None:
         """Prepare a run.
 
@@ -87,7 +88,9 @@ class Bench:
             isolation: gives the processes: an Isolation, or Workers that share the turns.
             startup: framework to its startup reading.
             roofline: of the backend that is measured.
+            keep_text: whether compiled programs' texts are kept, once per case.
         """
+        self._keep_text = keep_text
         self._sampling, self._isolation = sampling, isolation
         self.startup, self.roofline = dict(startup or {}), dict(roofline or {})
         self._outcomes: dict[Case, list[Outcome]] = {}
@@ -110,7 +113,8 @@ class Bench:
             return False
         outcomes = self._outcomes.setdefault(turn.case, [])
         for role, cache in self._roles(turn):
-            assignment = Assignment(turn.case, role, self._sampling, turn.round, cache)
+            keep = self._keep_text and turn.round == 0 and role is Role.STEADY
+            assignment = Assignment(turn.case, role, self._sampling, turn.round, cache, keep)
             outcomes.append(self._isolation.run(assignment))
             if outcomes[-1].status is not Status.OK:
                 return True

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernels.assignment import Assignment, Role
-from kernels.isolation import TAIL_NBYTES, Isolation, environment
+from kernels.isolation import OUTPUT_NBYTES, Isolation, environment
 from kernels.measurement import Status
 from kernels.phase import Phase
 
@@ -61,7 +61,7 @@ def test_an_honest_case_leaves_readings_facts_and_its_peak_memory(run):
     assert outcome.status is Status.OK
     assert [reading.phase for reading in outcome.readings] == [Phase.STEADY]
     assert outcome.peak_nbytes > 2**20
-    assert outcome.output_tail is None
+    assert outcome.output == ""
     assert outcome.wall_ns > 0
 
 
@@ -92,7 +92,7 @@ def test_a_fault_is_one_row_with_its_reason_in_one_line(run, kernel, mode, statu
 
 
 def test_the_traceback_of_a_kernel_stands_in_the_tail_of_its_output(run):
-    assert "in raises" in run("raises", "python/plain", "faults").output_tail
+    assert "in raises" in run("raises", "python/plain", "faults").output
 
 
 @pytest.mark.parametrize("kernel", ["loops_for_ever", "pauses", "ignores_the_end", "stops_itself"])
@@ -121,8 +121,8 @@ def test_a_kernel_that_allocates_without_end_is_killed_as_out_of_memory(run, ker
 def test_of_megabytes_of_output_the_last_is_kept(run):
     outcome = run("prints_megabytes", "python/plain", "faults")
     assert outcome.status is Status.OK
-    assert outcome.output_tail.endswith("the last words")
-    assert len(outcome.output_tail.encode()) <= TAIL_NBYTES + 8
+    assert outcome.output.endswith("the last words")
+    assert len(outcome.output.encode()) <= OUTPUT_NBYTES + 8
 
 
 def test_threads_left_behind_do_not_hold_the_case_up(run):
@@ -135,7 +135,7 @@ def test_threads_left_behind_do_not_hold_the_case_up(run):
 def test_children_left_behind_end_with_the_case(run):
     outcome = run("leaves_children", "python/plain", "faults")
     assert outcome.status is Status.OK
-    pids = [int(pid) for pid in outcome.output_tail.split()[1:]]
+    pids = [int(pid) for pid in outcome.output.split()[1:]]
     assert len(pids) == 3
     assert not any(alive(pid) for pid in pids)
 
@@ -234,4 +234,4 @@ def test_a_pinned_isolation_keeps_its_cases_on_its_processors(case_of, tiny):
     cpu = sorted(os.sched_getaffinity(0))[-1]
     with Isolation(cpus=[cpu]) as isolation:
         outcome = isolation.run(Assignment(case_of("tells_affinity", "python/plain", "faults"), Role.STEADY, tiny))
-    assert f"affinity {{{cpu}}}" in outcome.output_tail
+    assert f"affinity {{{cpu}}}" in outcome.output
