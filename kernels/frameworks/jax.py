@@ -240,7 +240,7 @@ class _Stages:
     def describe(self) -> Compiled | None:
         if self._compiled is None:
             return None
-        text = self._compiled.as_text() or ""
+        text = program_text(self._compiled.as_text() or "")
         costs = self._compiled.cost_analysis() or {}
         memory = self._compiled.memory_analysis()
         return Compiled(
@@ -250,6 +250,19 @@ class _Stages:
             nbytes=_known(costs.get("bytes accessed")),
             peak_nbytes=_memory(memory),
         )
+
+
+def program_text(text: str) -> str:
+    """Take the lines of source out of a compiled program's text: who called it, and from where, is no part of it.
+
+    Args:
+        text: as XLA prints it; the places stand in tables before the program or in each instruction, by version.
+
+    Returns:
+        The same for the same program, whatever the folder of the checkout and the lines of the harness.
+    """
+    text = re.sub(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:\d+ .*\n)*\n?", "", text, flags=re.M)
+    return re.sub(r' (?:stack_frame_id=\d+|source_\w+=(?:\d+|"[^"]*"))', "", text)
 
 
 def _parameters(text: str) -> int | None:
