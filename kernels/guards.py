@@ -159,7 +159,7 @@ def recompiled(events: Events, phase: Phase) -> list[Finding]:
         phase: the loop's phase.
 
     Returns:
-        A finding when anything was compiled or lowered in it.
+        A finding when anything was compiled or lowered in it. Compilers that the framework does not report go unseen.
     """
     if events.compiles == 0 and events.lowerings == 0:
         return []
@@ -245,6 +245,8 @@ def roofline(elapsed_ns: float, floor_ns: float) -> list[Finding]:
 def spread(per_call_ns: Sequence[float], phase: Phase) -> list[Finding]:
     """Judge the spread of samples.
 
+    Fewer than four samples say nothing, and what alternates within a sample's inner calls is averaged out.
+
     Args:
         per_call_ns: nanoseconds per call of every sample of every round.
         phase: their phase.
@@ -263,6 +265,9 @@ def spread(per_call_ns: Sequence[float], phase: Phase) -> list[Finding]:
 
 def contended(cpu_share: float, steal_share: float | None) -> list[Finding]:
     """Judge whether the process was let run on the host's processor.
+
+    A kernel that waits, or has another process work for it, looks the same. One of several threads that was kept from
+    running is not seen, as long as all of them together got four fifths of one processor.
 
     Args:
         cpu_share: processor time over wall time in the steady loop.
