@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernels import matrix_file
 from kernels.case import Backend, Matrix, Plan
 from kernels.errors import UsageError, unknown
 from kernels.selection import Filters, select
@@ -124,10 +125,10 @@ def load(name: str) -> Matrix:
         UsageError: there is no such matrix, or the file is malformed.
     """
     if name.endswith(".toml") or "/" in name:
-        return Matrix.from_toml(Path(name))
+        return matrix_file.read(Path(name))
     if name not in names():
         raise unknown("matrix", name, names(), "--matrix, which also takes the path of a .toml file")
-    return Matrix.from_toml(_MATRICES / f"{name}.toml")
+    return matrix_file.read(_MATRICES / f"{name}.toml")
 
 
 def local_root(results: str) -> Path:
@@ -153,4 +154,4 @@ def local_root(results: str) -> Path:
 
 def _inline(matrix: InlineMatrix) -> Matrix:
     value = matrix.model_dump(mode="json")
-    return Matrix.from_mapping(value, "inline", "parameter matrix")
+    return matrix_file.parse(value, "inline", "parameter matrix")

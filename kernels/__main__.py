@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from kernels import doctor
+from kernels import doctor, matrix_file
 from kernels.case import Backend, Matrix
 from kernels.errors import UsageError
 from kernels.measurement import Measurement
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         filters = Filters(
             *(tuple(options.__dict__[axis]) for axis in ("kernel", "framework", "size", "dtype", "backend"))
         )
-        matrix = Matrix.from_toml(options.matrix) if options.matrix else everything()
+        matrix = matrix_file.read(options.matrix) if options.matrix else everything()
         plan = select(matrix, filters)
         run = Run(plan, _sampling(options, matrix))
         with _output(options.output) as file:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels import matrix_file
 from kernels.case import Backend, Case, Exclusion, Matrix, backend
 from kernels.discovery import suite
 from kernels.errors import UsageError
@@ -164,7 +165,7 @@ framework = ["jax/jit"]
 def test_a_file_says_what_its_matrix_is(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(GOOD)
-    assert Matrix.from_toml(file) == Matrix(
+    assert matrix_file.read(file) == Matrix(
         name="small",
         kernels=("dense", "total"),
         frameworks=("numpy/eager", "jax/jit"),
@@ -182,7 +183,7 @@ def test_plain_data_gives_the_matrix_back(matrix):
 
     value = {axis: list(getattr(matrix, axis)) for axis in ("kernels", "frameworks", "sizes", "dtypes", "derivatives")}
     value |= {"backends": [b.value for b in matrix.backends], "exclude": [plain(e) for e in matrix.exclude]}
-    assert Matrix.from_mapping(json.loads(json.dumps(value)), "drawn", "here") == matrix
+    assert matrix_file.parse(json.loads(json.dumps(value)), "drawn", "here") == matrix
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_a_malformed_file_is_one_line_that_names_it(tmp_path, text, words):
     file = tmp_path / "bad.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as error:
-        Matrix.from_toml(file)
+        matrix_file.read(file)
     message = str(error.value)
     assert message.count("\n") == 0
     assert words in message
@@ -220,7 +221,7 @@ def test_a_file_that_cannot_be_read_is_one_line_too(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b"title = '\xe9'")
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "latin.toml"):
         with pytest.raises(UsageError, match=path.name):
-            Matrix.from_toml(path)
+            matrix_file.read(path)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_a_value_named_twice_counts_once():
         "derivatives": [0, 0],
         "backends": ["cpu", "cpu"],
     }
-    matrix = Matrix.from_mapping(value, "m", "here")
+    matrix = matrix_file.parse(value, "m", "here")
     assert (matrix.kernels, matrix.derivatives, matrix.backends) == (("dense",), (0,), (Backend.CPU,))
 
 

@@ -104,7 +104,7 @@ def test_progress_is_one_short_line_a_case_and_a_closing_equation(small):
     assert lines[0] == "jitmatrix: 2 skipped: python computes in float64 only"
     assert lines[-1] == "jitmatrix: planned 6 = ok 4 + failed 0 + skipped 2"
     finished = [
-        line for line in lines if re.match(r"jitmatrix: \d/6  double-\S+  ok  [\d.e+]+ (ns|us|ms)(  \S+)?$", line)
+        line for line in lines if re.match(r"jitmatrix: \d/6  double-\S+  ok  [\d.e+]+ (ns|µs|ms)(  \S+)?$", line)
     ]
     assert len(finished) == 4
     assert len(lines) == 6
