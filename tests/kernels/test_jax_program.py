@@ -1,4 +1,4 @@
-"""A compiled program's text tells programs apart and nothing else: not the checkout's folder, nor lines of the harness."""
+"""A compiled program's text tells programs apart, and nothing else: no folder of a checkout, no line of the harness."""
 
 from __future__ import annotations
 
