@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test check gpu-check lock clean
+.PHONY: bench test check selfcheck gpu-check lock clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp
@@ -22,6 +22,11 @@ check: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
+# make selfcheck ARGS="cost workers --json figures.json"
+selfcheck: $(VENV)/test.stamp
+	@$(BIN)/python -m selfcheck $(ARGS)
 
 # JAX's kernels on this machine's GPU, under eight minutes; any interpreter with NumPy and JAX does, nothing is installed:
 # make gpu-check PYTHON=python3
