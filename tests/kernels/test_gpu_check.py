@@ -58,7 +58,7 @@ def test_a_row_shows_its_phases_the_busy_share_and_the_share_of_the_roofline():
     heading, line = text.splitlines()
     assert heading.split()[:3] == ["case", "status", "compile"]
     assert line.split("  ")[0] == "dense-jax-jit-L-float32-gpu"
-    for cell in ("ok", "210 ms", "300 ms", "40 us", "10 us", "25%", "12.5%"):
+    for cell in ("ok", "210 ms", "300 ms", "40 µs", "10 µs", "25%", "12.5%"):
         assert cell in line
 
 

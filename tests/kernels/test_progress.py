@@ -57,7 +57,7 @@ def test_a_line_holds_the_median_of_the_rounds_medians_and_the_flags():
     tally = Tally(9, lambda _: False)
     tally.add(one)
 
-    assert tally.line(one) == "1/9  sincos-numpy-eager-S-float32-cpu  ok  2 us  contended,noisy"
+    assert tally.line(one) == "1/9  sincos-numpy-eager-S-float32-cpu  ok  2 µs  contended,noisy"
     assert flags(one) == ["contended", "noisy"]
 
 
