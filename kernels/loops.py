@@ -36,7 +36,7 @@ def sample_loops(process: Process, loop: Loop, output_nbytes: int, staged: Event
     fed = input_nbytes if process.kernel.donates else 0
     began = perf_counter_ns()
     process.fact(warmup_calls=warm_up(loop, sampling))
-    profiled_calls = 1
+    steady_calls = 1
     variants = (
         (Phase.STEADY, loop.blocked, fed, 1.0),
         (Phase.PIPELINED, loop.pipelined, fed + output_nbytes, 0.25),
@@ -46,7 +46,8 @@ def sample_loops(process: Process, loop: Loop, output_nbytes: int, staged: Event
         if phase not in process.phases:
             continue
         most = max(1, HELD_NBYTES // held) if held else 2**30
-        n = calibrate(timed, sampling, most)
+        # Enqueued calls are waited for outside the clock: by their own clock, samples would last many times longer.
+        n = steady_calls if phase is Phase.ENQUEUE else calibrate(timed, sampling, most)
         cool = clocks.read(process.case.backend, device=False)
         before, cpu, steal = framework.events.copy(), process_time_ns(), machine.processor_ticks()
         start = perf_counter_ns()
@@ -63,10 +64,10 @@ def sample_loops(process: Process, loop: Loop, output_nbytes: int, staged: Event
             hot = clocks.read(process.case.backend)
             process.fact(**hot.facts())
             process.flag(guards.throttled(cool, hot))
-            profiled_calls = min(n, PROFILED_CALLS)
+            steady_calls = n
     if Phase.DEVICE in process.phases:
         process.fact(device_peak_nbytes=framework.device_peak_nbytes())
-        _profile(process, loop, profiled_calls)
+        _profile(process, loop, min(steady_calls, PROFILED_CALLS))
     process.called_ns += perf_counter_ns() - began
 
 
