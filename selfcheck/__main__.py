@@ -16,6 +16,7 @@ from kernels.errors import UsageError, unknown
 from kernels.machine import Environment, Machine
 from selfcheck.figure import Report
 from selfcheck.interleaved import NotMeasuredError
+from selfcheck.stillness import stillness
 
 CHECKS = ("agreement", "reproducibility", "coverage", "aa", "cost", "workers", "seeds")
 
@@ -61,6 +62,7 @@ def _check(name: str, quick: bool) -> Report | dict[str, str]:
     start = time.monotonic()
     _say(f"\n{name}: {module.__doc__.splitlines()[0].partition(': ')[2] or module.__doc__.splitlines()[0]}")
     _say(f"  settings: {settings}")
+    _say(f"  {stillness()}")
     try:
         report: Report = module.measure(settings)
     except (NotMeasuredError, UsageError) as error:

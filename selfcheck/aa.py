@@ -26,7 +26,7 @@ class Settings:
     """
 
     pairs: int = 50
-    slower: int = 20
+    slower: int = 10
     sampling: Sampling = field(default_factory=lambda: Sampling(budget_s=0.25))
 
 
