@@ -22,10 +22,10 @@ from kernels.frameworks import frameworks
 from kernels.statistics import headline
 from kernels.timing import Args, Sampling
 from kernels.workers import Workers
-from selfcheck.figure import Report, at_most
+from selfcheck.figure import Figure, Report, at_most
 from selfcheck.interleaved import NotMeasuredError, interleaved, steady
 from selfcheck.load import load
-from selfcheck.own import chain
+from selfcheck.own import CHAINS, chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,20 @@ class Settings:
     """How much is measured.
 
     Attributes:
-        mode: of the kernel of about 130 us.
+        modes: of the kernels of about 130 us.
         repeats: measurements of it, interleaved in one run.
         sampling: of each repeat.
         pyperf: options of pyperf.
     """
 
-    mode: str = "jax/jit"
+    modes: tuple[str, ...] = tuple(CHAINS)
     repeats: int = 12
     sampling: Sampling = field(default_factory=lambda: Sampling(budget_s=0.2, min_sample_ms=2.0))
     pyperf: tuple[str, ...] = ("--fast",)
 
 
 QUICK = Settings(
-    "numpy/eager",
+    ("numpy/eager",),
     2,
     Sampling(rounds=2, budget_s=0.01, min_sample_ms=0.5, warmup_ms=1.0),
     ("--debug-single-value",),
@@ -54,7 +54,7 @@ QUICK = Settings(
 
 
 def measure(settings: Settings) -> Report:
-    """Measure one kernel over and over, quiet and under load; then pyperf measures it under the same load.
+    """Measure a kernel of each mode over and over, quiet and under load; then pyperf measures it under the same load.
 
     Args:
         settings: how much.
@@ -62,30 +62,36 @@ def measure(settings: Settings) -> Report:
     Returns:
         Largest over smallest of the repeats, and the time of a repeat against that of pyperf.
     """
-    seed = settings.sampling.seed
-    figures, notes = [], []
-    repeat_s = 0.0
+    figures, notes = list[Figure](), list[str]()
     with Workers() as workers:
-        # The first process waits for the fork server's imports.
-        interleaved(workers, [chain(settings.mode)], Sampling(1, 0.01))
-        for where, around, bound in (("quiet", contextlib.nullcontext(), 1.05), ("under load", load(seed), 1.10)):
-            with around:
-                outcomes = interleaved(workers, [chain(settings.mode)] * settings.repeats, settings.sampling)
-            found = [headline(steady(repeat)) for repeat in outcomes]
-            repeat_s = median(sum(outcome.wall_ns for outcome in repeat) / 1e9 for repeat in outcomes)
-            for what, values in (
-                ("headline", [h.median.value for h in found]),
-                ("pooled minimum", [h.minimum for h in found]),
-            ):
-                name = f"{where}, largest {what} over smallest of {settings.repeats} repeats"
-                figures.append(at_most(name, max(values) / min(values), bound))
-                notes.append(f"{where}, {what}: {min(values) / 1e3:.1f} to {max(values) / 1e3:.1f} us")
-            notes.append(f"{where}: a repeat takes {repeat_s:.2f} s, its processes' start and end included (median)")
-    with load(seed):
-        peer_s, peer_us = _pyperf(settings)
-    notes.append(f"under load: pyperf {' '.join(settings.pyperf)} takes {peer_s:.1f} s for {peer_us:.1f} us (mean)")
-    figures.append(at_most("under load, a repeat's time over pyperf's, 1/20 = 0.05", repeat_s / peer_s, 0.05))
+        for mode in settings.modes:
+            # The first process waits for the fork server's imports.
+            interleaved(workers, [chain(mode)], Sampling(1, 0.01))
+            for where, bound in (("quiet", 1.05), ("under load", 1.10)):
+                with _loaded(where, settings):
+                    outcomes = interleaved(workers, [chain(mode)] * settings.repeats, settings.sampling)
+                repeat_s = median(sum(outcome.wall_ns for outcome in repeat) / 1e9 for repeat in outcomes)
+                found = [headline(steady(repeat)) for repeat in outcomes]
+                for what, values in (
+                    ("headline", [h.median.value for h in found]),
+                    ("pooled minimum", [h.minimum for h in found]),
+                ):
+                    name = f"{mode}, {where}: largest {what} over smallest of {settings.repeats} repeats"
+                    figures.append(at_most(name, max(values) / min(values), bound))
+                    notes.append(f"{mode}, {where}: {what} {min(values) / 1e3:.1f} to {max(values) / 1e3:.1f} us")
+                notes.append(
+                    f"{mode}, {where}: a repeat takes {repeat_s:.2f} s, start and end of its processes included"
+                )
+            with _loaded(where, settings):
+                peer_s, peer_us = _pyperf(mode, settings)
+            options = " ".join(settings.pyperf)
+            notes.append(f"{mode}, {where}: pyperf {options} takes {peer_s:.1f} s, and gives {peer_us:.1f} us (mean)")
+            figures.append(at_most(f"{mode}, {where}: time of a repeat over that of pyperf", repeat_s / peer_s, 0.05))
     return Report(tuple(figures), tuple(notes))
+
+
+def _loaded(where: str, settings: Settings) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if where == "quiet" else load(settings.sampling.seed)
 
 
 def prepared(mode: str) -> tuple[Callable[..., Any], Args]:
@@ -106,9 +112,9 @@ def prepared(mode: str) -> tuple[Callable[..., Any], Args]:
     return (call if wait is None else lambda *x: wait(call(*x))), args
 
 
-def _pyperf(settings: Settings) -> tuple[float, float]:
+def _pyperf(mode: str, settings: Settings) -> tuple[float, float]:
     """Give the seconds that pyperf takes, and the microseconds that it finds."""
-    setup = f"from selfcheck.reproducibility import prepared; call, args = prepared({settings.mode!r})"
+    setup = f"from selfcheck.reproducibility import prepared; call, args = prepared({mode!r})"
     with tempfile.TemporaryDirectory(prefix="jitmatrix-selfcheck-") as folder:
         file = Path(folder, "pyperf.json")
         options = [*settings.pyperf, "-o", str(file), "-s", setup]

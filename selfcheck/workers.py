@@ -11,6 +11,7 @@ from kernels.assignment import Assignment, Role
 from kernels.case import Case
 from kernels.measurement import Outcome
 from kernels.schedule import Turn, turns
+from kernels.statistics import Rounds, verdict
 from kernels.timing import Sampling
 from kernels.workers import Workers
 from selfcheck.figure import Report, at_least, at_most
@@ -51,19 +52,21 @@ def measure(settings: Settings) -> Report:
     walls: dict[int, list[float]] = {1: [], 2: []}
     outcomes: dict[int, dict[Case, list[Outcome]]] = {count: {cell: [] for cell in cases} for count in walls}
     with Workers(1) as one, Workers(2) as two:
-        both = {1: one, 2: two}
-        for workers in both.values():
+        pools = {1: one, 2: two}
+        for workers in pools.values():
             # The first turns wait for the fork servers' imports.
             _block(workers, [Turn(cell, number) for number in range(2) for cell in cases], Sampling(1, 0.01))
         for _ in range(settings.blocks):
-            for count, workers in both.items():
+            for count, workers in pools.items():
                 start = time.monotonic()
                 for cell, outcome in _block(workers, ordered, settings.sampling):
                     outcomes[count][cell].append(outcome)
                 walls[count].append(time.monotonic() - start)
-    ratios = {cell: _median(outcomes[2][cell]) / _median(outcomes[1][cell]) for cell in cases}
+    rounds = {cell: {count: steady(outcomes[count][cell]) for count in walls} for cell in cases}
+    ratios = {cell: _median(both[2]) / _median(both[1]) for cell, both in rounds.items()}
     away = max(100 * abs(ratio - 1) for ratio in ratios.values())
     gain = median(alone / together for alone, together in zip(walls[1], walls[2], strict=True))
+    certain = {cell: verdict(both[1], both[2])[0] for cell, both in rounds.items()}
     return Report(
         (
             at_least("throughput of two pinned workers over that of one", gain, 1.8),
@@ -71,7 +74,11 @@ def measure(settings: Settings) -> Report:
         ),
         (
             f"{len(ordered)} turns took one worker {median(walls[1]):.1f} s, two {median(walls[2]):.1f} s",
-            *(f"{cell.id}: two workers' median over one's {ratio:.3f}" for cell, ratio in ratios.items()),
+            *(
+                f"{cell.id}: two workers' median over one's {ratios[cell]:.3f}; ratio of geometric means with its 95 % "
+                f"interval {certain[cell].value:.3f} ({certain[cell].low:.3f} to {certain[cell].high:.3f})"
+                for cell in cases
+            ),
         ),
     )
 
@@ -83,5 +90,5 @@ def _block(workers: Workers, ordered: Sequence[Turn], sampling: Sampling) -> lis
     return [(turn.case, outcome) for turn, outcome in workers.take(ordered, through)]
 
 
-def _median(outcomes: Sequence[Outcome]) -> float:
-    return median(median(round_) for round_ in steady(outcomes))
+def _median(rounds: Rounds) -> float:
+    return median(median(round_) for round_ in rounds)
