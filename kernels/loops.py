@@ -47,7 +47,7 @@ def sample_loops(process: Process, loop: Loop, output_nbytes: int, staged: Event
             continue
         most = max(1, HELD_NBYTES // held) if held else 2**30
         # Enqueued calls are waited for outside the clock: by their own clock, samples would last many times longer.
-        n = steady_calls if phase is Phase.ENQUEUE else calibrate(timed, sampling, most)
+        n = steady_calls if phase is Phase.ENQUEUE else calibrate(timed, sampling, most, steady_calls)
         cool = clocks.read(process.case.backend, device=False)
         before, cpu, steal = framework.events.copy(), process_time_ns(), machine.processor_ticks()
         start = perf_counter_ns()

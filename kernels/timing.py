@@ -199,18 +199,19 @@ def warm_up(loop: Loop, sampling: Sampling) -> int:
     return len(times)
 
 
-def calibrate(loop: Callable[[int], int], sampling: Sampling, most: int) -> int:
+def calibrate(loop: Callable[[int], int], sampling: Sampling, most: int, first: int = 1) -> int:
     """Double the inner call count until one sample lasts long enough.
 
     Args:
         loop: times n calls.
         sampling: names the least duration of a sample.
         most: the count is never more; what the calls hold in memory may set it.
+        first: the count to begin with, where much is known already.
 
     Returns:
         The inner call count.
     """
-    n = 1
+    n = min(first, most)
     while n < most and loop(n) < sampling.min_sample_ms * 1e6:
         n = min(2 * n, most)
     return n

@@ -43,7 +43,10 @@ class Python(Framework):
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    # A row of a million numbers is no place for a call each.
+    return tuple(map(_tuples, value)) if value and isinstance(value[0], list) else tuple(value)
 
 
 ADAPTER = Python
