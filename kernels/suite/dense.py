@@ -30,9 +30,11 @@ def numba() -> Function:
     """Write the loops that a person of Numba would; its np.dot would need SciPy beside it."""
 
     def dense_loops(x: Any, w: Any, b: Any) -> Any:
-        total, row = x.dtype.type(0), np.empty_like(b)
+        total, row = x.dtype.type(0), np.empty(b.size, b.dtype)
         for i in range(x.shape[0]):
-            row[:] = b
+            # A slice assignment here would cost a second of compilation.
+            for j in range(row.size):
+                row[j] = b[j]
             for k in range(x.shape[1]):
                 for j in range(row.size):
                     row[j] += x[i, k] * w[k, j]
