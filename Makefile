@@ -35,7 +35,8 @@ gpu-check:
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "jitmatrix: no Python 3.11, 3.12 or 3.13 on PATH; install one, or name it: make bench PYTHON=/path/to/python3" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "jitmatrix: $(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv), or name another: make bench PYTHON=/path/to/python3" >&2; exit 2; }
 
 $(VENV)/core.stamp: requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import signal
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -112,7 +117,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         execute(summary, CURRENT.get() or LineReporter(get_run_logger()))
     except UsageError as error:
         return Failed(message=str(error))
-    found = counts(summary.measurements)
+    found = counts(summary.measurements, filters)
     message = "{planned} planned = {ok} ok + {failed} failed + {skipped} skipped".format(**found)
     return (Failed if found["failed"] else Completed)(message=message)
 
@@ -167,7 +172,7 @@ def execute(summary: Summary, report: Reporter) -> None:
 
     checks = doctor.quick()
     run.warnings += [f"{check.name}: {check.found}; {check.mend}" for check in checks if not check.ok]
-    warning = off(checks)
+    warning = off(checks, "jitmatrix doctor")
     if warning:
         report.note(warning)
     report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
@@ -175,28 +180,63 @@ def execute(summary: Summary, report: Reporter) -> None:
         engine.measure(finished, through=through)
         run.complete = True
     finally:
-        engine.leave(summary.measurements.append, _INTERRUPTED)
-        run.rooflines |= engine.rooflines
-        summary.outcomes |= engine.outcomes()
-        summary.files += write(order.root, run, summary.measurements)
-        keep(order.root, run, summary.outcomes)
-        report.end(summary)
+        with undisturbed():
+            engine.leave(summary.measurements.append, _INTERRUPTED)
+            run.rooflines |= engine.rooflines
+            summary.outcomes |= engine.outcomes()
+            _store(summary, report)
+            report.end(summary)
 
 
-def command(order: Order) -> str:
+def command(order: Order) -> str | None:
     """Give the command that repeats an order.
 
     Args:
         order: the order.
 
     Returns:
-        A line for the shell.
+        A line for the shell; None for a matrix that was written out.
     """
+    if not isinstance(order.named, str):
+        return None
     sampling = order.sampling
-    settings = f"--rounds {sampling.rounds} --budget {sampling.budget_s:g} --seed {sampling.seed}"
-    settings += " --cold" if sampling.cold else ""
-    settings += f" --workers {order.workers}" if order.workers else ""
-    return " ".join(filter(None, ("jitmatrix bench --matrix", order.matrix.name, str(order.filters), settings)))
+    words = ["jitmatrix", "bench", "--matrix", order.named, *str(order.filters).split()]
+    words += ["--rounds", str(sampling.rounds), "--budget", f"{sampling.budget_s:g}", "--seed", str(sampling.seed)]
+    words += ["--timeout", f"{sampling.timeout_s:g}", "--min-sample", f"{sampling.min_sample_ms:g}"]
+    words += ["--cold"] if sampling.cold else []
+    words += ["--workers", str(order.workers)] if order.workers else []
+    words += ["--programs"] if order.programs else []
+    return shlex.join([*words, "--results", str(order.root)])
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no interruption in while what was measured is stored; a second Ctrl-C would lose it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _store(summary: Summary, report: Reporter) -> None:
+    """Write the results; where their root cannot be written any more, elsewhere, and say where."""
+    root = summary.run.order.root
+    try:
+        summary.files += write(root, summary.run, summary.measurements)
+    except OSError as error:
+        elsewhere = Path(tempfile.mkdtemp(prefix="jitmatrix-results-"))
+        report.note(f"{root} cannot be written ({error.strerror}): the results are in {elsewhere}; copy them there")
+        summary.files += write(elsewhere, summary.run, summary.measurements)
+        root = elsewhere
+    try:
+        keep(root, summary.run, summary.outcomes)
+    except OSError as error:
+        report.note(f"programs and output are not kept: {root} cannot be written ({error.strerror})")
 
 
 def _task_state(outcomes: Sequence[Outcome]) -> State[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -50,6 +51,7 @@ def bench(
     budget: float | None = None,
     seed: int | None = None,
     timeout: float | None = None,
+    min_sample: float | None = None,
     quick: Flag = False,
     gate: Flag = False,
     cold: Flag = False,
@@ -71,6 +73,7 @@ def bench(
         budget: seconds of steady sampling per case, over all rounds.
         seed: seed of the inputs, the order of cases and the bootstrap.
         timeout: deadline of one process, in seconds.
+        min_sample: milliseconds that a sample lasts at least, by doubling its calls.
         quick: 2 rounds: a look, not a comparison.
         gate: 10 rounds of samples of 100 ms: to decide on, as in continuous integration.
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
@@ -90,7 +93,7 @@ def bench(
         "budget_s": budget,
         "seed": seed,
         "timeout_s": timeout,
-        "min_sample_ms": 100.0 if gate else None,
+        "min_sample_ms": 100.0 if gate else min_sample,
         "cold": cold or None,
     }
     order = Order.of(matrix, filters, sampling, results or Settings().results, workers=workers, programs=programs)
@@ -148,8 +151,8 @@ def main() -> None:
         text = " ".join(str(error).split())
         sys.stderr.write(f"jitmatrix: {text}\n")
         status = 2
-    except KeyboardInterrupt:
-        status = 130
+    except KeyboardInterrupt as interruption:
+        status = _status(interruption)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -171,23 +174,36 @@ def _run(order: Order, profiled: bool, answers: Callable[[], None]) -> int:
     console = terminal()
     reporter = BarReporter(console) if console.is_terminal else LineReporter(Console(stderr=True))
     CURRENT.set(reporter)
-    interrupted = False
+    interrupted, message = 0, ""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     with reporter:
         try:
             answers()
-            flow(**order.parameters(), return_state=True)
-        except KeyboardInterrupt:
-            interrupted = True
+            message = flow(**order.parameters(), return_state=True).message or ""
+        except KeyboardInterrupt as interruption:
+            interrupted = _status(interruption)
     summary = reporter.summary
+    if summary is None or not (summary.run.complete or interrupted):
+        sys.stderr.write(f"jitmatrix: {' '.join(message.split()) or 'interrupted'}\n")
     if summary is None:
-        return 130 if interrupted else 1
+        return interrupted or 1
     for line in closing(summary, console.width):
         console.print(line, highlight=False, soft_wrap=isinstance(line, str))
     for line in profile(summary, STARTED) if profiled else ():
         console.print(line, markup=False, highlight=False)
-    if interrupted:
-        return 130
-    return 1 if counts(summary.measurements)["failed"] else 0
+    found = counts(summary.measurements, order.filters)
+    well = summary.run.complete and found["ok"] and not found["failed"]
+    return interrupted or (0 if well else 1)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def _status(interruption: KeyboardInterrupt) -> int:
+    """Give the exit status of an interruption as shells do: 128 and the signal's number, Ctrl-C where it has none."""
+    return 128 + int(interruption.args[0] if interruption.args else signal.SIGINT)
 
 
 def _dims(dims: Mapping[str, int]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from statistics import median
 
@@ -32,15 +34,16 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
     yield ""
     for line in reasons(row for row in summary.measurements if row.status is not Status.OK):
         yield f"  {escape(line)}"
-    found = counts(summary.measurements)
+    found = counts(summary.measurements, summary.run.order.filters)
     yield "[bold]{planned} planned = {ok} ok + {failed} failed + {skipped} skipped[/bold]".format(**found)
     for warning in summary.run.warnings:
         yield f"[yellow]warning[/yellow]: {escape(warning)}"
     yield f"timings: {escape(str(summary.files[0]))}"
-    root = summary.run.order.root
+    root = summary.files[0].parents[2]
+    python = shlex.quote(sys.executable)
     query = f"select case_id, median_ns from '{root}/timings/*/*.parquet' where phase = 'steady'"
-    yield escape(f'read them: python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')
-    yield escape(f"or: python -c \"import pandas; print(pandas.read_parquet('{root}/timings'))\"")
+    yield escape(f'read them: {python} -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')
+    yield escape(f"or: {python} -c \"import pandas; print(pandas.read_parquet('{root}/timings'))\"")
 
 
 def profile(summary: Summary, started: float) -> Iterator[str]:

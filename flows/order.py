@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class InlineMatrix(BaseModel):
     frameworks: list[str] = Field(description="Framework and mode, such as jax/jit.")
     sizes: list[str] = Field(default=[], description="Size labels; empty takes every kernel's own sizes.")
     dtypes: list[str] = Field(default=["float32", "float64"], description="Dtype names.")
+    title: str = Field(default="", description="What it is for, in a line.")
+    derivatives: list[int] = Field(default=[0], description="0 the value, 1 the gradient, 2 a Hessian-vector product.")
     backends: list[Backend] = Field(default=[Backend.CPU], description="Where to measure.")
     exclude: list[dict[str, Any]] = Field(default=[], description="Axes to leave out together, each with a reason.")
     sampling: dict[str, float | int | bool] = Field(default={}, description="Settings such as rounds and budget_s.")
@@ -141,14 +144,16 @@ def local_root(results: str) -> Path:
         The folder's path.
 
     Raises:
-        UsageError: it is an address, or exists and is no folder.
+        UsageError: it is an address, is no folder, or may not be written to.
     """
     if "://" in results:
         raise UsageError(f"--results {results}: only a local folder can be written, such as --results results")
     root = Path(results)
-    for part in (root, *root.parents):
-        if part.exists() and not part.is_dir():
-            raise UsageError(f"--results {results}: {part} is a file; name a folder, it is made when missing")
+    there = next(part for part in (root.absolute(), *root.absolute().parents) if os.path.lexists(part))
+    if not there.is_dir():
+        raise UsageError(f"--results {results}: {there.name} is a file; name a folder, it is made when missing")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--results {results}: {there} may not be written to; name a folder of yours")
     return root
 
 

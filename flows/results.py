@@ -10,13 +10,13 @@ import os
 import secrets
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,10 +24,12 @@ from flows import schema
 from flows.order import Order
 from kernels.case import Backend, Case
 from kernels.discovery import find
-from kernels.floors import Roofline
-from kernels.machine import Environment, Machine
+from kernels.floors import Roofline, declared_work
+from kernels.isolation import environment
+from kernels.machine import RECORDED, Environment, Machine, affinity
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
+from kernels.selection import Filters, asked_for
 from kernels.statistics import headline
 
 _COLUMN_FACTS = frozenset(
@@ -54,7 +56,7 @@ class Run:
 
     Attributes:
         order: what was asked for.
-        command: the command that repeats it.
+        command: the command that repeats it; None where no command does.
         id: UUIDv7.
         started_at: begin, in UTC.
         machine: the hardware.
@@ -65,7 +67,7 @@ class Run:
     """
 
     order: Order
-    command: str
+    command: str | None
     id: str = field(default_factory=lambda: str(uuid7()))
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     machine: Machine = field(default_factory=Machine.here)
@@ -85,7 +87,12 @@ class Run:
         """
         order = self.order
         matrix = {k: v for k, v in asdict(order.matrix).items() if k != "sampling"}
-        plan = {"matrix": matrix, "filters": asdict(order.filters), "sampling": order.sampling.to_json()}
+        plan = {
+            "matrix": matrix,
+            "filters": asdict(order.filters),
+            "sampling": order.sampling.to_json(),
+            "workers": order.workers,
+        }
         text = json.dumps(plan, sort_keys=True)
         return {
             "run_id": self.id,
@@ -97,10 +104,10 @@ class Run:
             "plan": text,
             "plan_hash": hashlib.sha256(text.encode()).hexdigest(),
             "seed": order.sampling.seed,
-            **counts(measurements),
+            **counts(measurements, order.filters),
             "machine": self.machine.fingerprint,
             "hardware": json.dumps(asdict(self.machine)),
-            "environment": json.dumps(self.environment.to_json()),
+            "environment": json.dumps(self.environment.to_json() | {"case_variables": case_variables(order.workers)}),
             "roofline": json.dumps(self.rooflines),
             "warnings": self.warnings,
             "commit": self.environment.commit,
@@ -110,18 +117,31 @@ class Run:
         }
 
 
-def counts(measurements: Iterable[Measurement]) -> dict[str, int]:
+def case_variables(workers: int | None) -> dict[str, str]:
+    """Give the environment variables that bear on a timing, as the cases' processes have them.
+
+    Args:
+        workers: cases side by side, of one thread each; None takes every processor.
+
+    Returns:
+        Name to value: thread counts and settings of the harness included, what it drops of the user's left out.
+    """
+    variables = environment(1 if workers else len(affinity()))
+    return {name: value for name, value in sorted(variables.items()) if RECORDED.search(name)}
+
+
+def counts(measurements: Iterable[Measurement], filters: Filters) -> dict[str, int]:
     """Count the cells of a run: planned = ok + failed + skipped.
 
     Args:
         measurements: of every cell of the plan.
+        filters: an unavailable cell is skipped, unless they name what it lacks.
 
     Returns:
         The four counts by name.
     """
-    statuses = [measurement.status for measurement in measurements]
-    ok, skipped = statuses.count(Status.OK), statuses.count(Status.SKIPPED)
-    return {"planned": len(statuses), "ok": ok, "failed": len(statuses) - ok - skipped, "skipped": skipped}
+    found = Counter(_outcome(measurement, filters) for measurement in measurements)
+    return {"planned": found.total(), **{name: found[name] for name in ("ok", "failed", "skipped")}}
 
 
 def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
@@ -236,11 +256,18 @@ def _timed(measurement: Measurement, phase: Phase, timing: Timing | None) -> dic
     }
 
 
+def _outcome(measurement: Measurement, filters: Filters) -> str:
+    if measurement.status is Status.OK:
+        return "ok"
+    missing = measurement.status is Status.UNAVAILABLE and not asked_for(measurement, filters)
+    return "skipped" if missing or measurement.status is Status.SKIPPED else "failed"
+
+
 def _declared(case: Case) -> dict[str, Any]:
     kernel = find(case.kernel, case.source)
     if case.size not in kernel.sizes:
         return {"work_operations": None, "work_nbytes": None}
-    work = kernel.work(np.dtype(case.dtype).itemsize, **kernel.sizes[case.size])
+    work = declared_work(case)
     return {"work_operations": work.operations, "work_nbytes": work.nbytes}
 
 

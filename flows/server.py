@@ -41,6 +41,9 @@ SETTINGS = {
 
 START_S = 120.0
 
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Opens addresses without a proxy: what listens on loopback is no proxy's to reach."""
+
 
 def create() -> FastAPI:
     """Make the application, in the server's process.
@@ -85,7 +88,7 @@ class Server:
             UsageError: it does not.
         """
         try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=START_S):
+            with _DIRECT.open(f"{self.url}/health", timeout=START_S):
                 return
         except (urllib.error.URLError, OSError) as error:
             self.stop()
@@ -114,6 +117,8 @@ def ensured() -> Iterator[Callable[[], None]]:
     if get_current_settings().api.url:
         yield lambda: None
         return
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1")))
     server = Server()
     with temporary_settings({PREFECT_API_URL: server.url}):
         yield server.wait

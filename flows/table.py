@@ -86,7 +86,7 @@ def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], interv
     compiles = Phase.COMPILE in measurement.planned
     own = f"{case.framework}/eager" in modes()
     eager = _peer(case, by_case, case.framework if own else "numpy", "eager")
-    if not compiles or not measurement.trusted or first is None or eager is None:
+    if not compiles or not measurement.trusted or first is None or first.flags or eager is None:
         return ""
     calls = break_even(first.per_call(), measurement.timings[Phase.STEADY].per_call(), eager.per_call())
     return "never" if calls is None else _bounded(calls, intervals, lambda *calls: [f"{n:.0f}" for n in calls])
@@ -94,7 +94,13 @@ def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], interv
 
 def _notes(measurement: Measurement) -> str:
     status = [] if measurement.status is Status.OK else [f"{measurement.status.value}: {measurement.reason}"]
-    return "; ".join([*status, *flags(measurement)])
+    others = [
+        f"{phase.value}: {flag}"
+        for phase in (Phase.FIRST_CALL, Phase.COMPILE)
+        if phase in measurement.timings
+        for flag in measurement.timings[phase].flags
+    ]
+    return "; ".join([*status, *flags(measurement), *others])
 
 
 def _middle(timing: Timing | None) -> str:

@@ -17,7 +17,7 @@ from kernels.errors import UsageError
 from kernels.measurement import Measurement
 from kernels.progress import Tally, off, reasons
 from kernels.run import Run
-from kernels.selection import Filters, everything, select, unavailable_reason
+from kernels.selection import Filters, asked_for, everything, select
 from kernels.timing import Sampling
 
 QUICK_ROUNDS = 2
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
-    tally = Tally(planned, lambda row: _asked_for(row, filters))
+    tally = Tally(planned, lambda row: asked_for(row, filters))
 
     def take(row: Measurement) -> None:
         file.write(json.dumps(row.to_json(), allow_nan=False) + "\n")
@@ -83,7 +83,7 @@ def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
         take(row)
         _say(tally.line(row))
 
-    warning = off(doctor.quick())
+    warning = off(doctor.quick(), "python -m kernels.doctor")
     if warning:
         _say(warning)
     for row in run.settled:
@@ -98,12 +98,6 @@ def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
         return 130
     _say(tally.closing())
     return 0 if tally.all_well else 1
-
-
-def _asked_for(row: Measurement, filters: Filters) -> bool:
-    if filters.names(row.case.framework):
-        return True
-    return bool(filters.backend) and unavailable_reason(row.case) is None
 
 
 def _sampling(options: argparse.Namespace, matrix: Matrix) -> Sampling:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         file = Path(arguments[0]) if arguments else ROWS
         plan = largest(select(everything(), Filters(framework=("jax",), backend=(Backend.GPU.value,))))
         probe(plan.cases[0])
-        warning = off(doctor.quick())
+        warning = off(doctor.quick(), "python -m kernels.doctor")
         if warning:
             sys.stderr.write(f"jitmatrix: {warning}\n")
         return check(plan, file)

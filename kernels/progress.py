@@ -87,17 +87,18 @@ def reasons(rows: Iterable[Measurement]) -> list[str]:
     return [f"{count} {status}: {reason}" for (status, reason), count in counts.items()]
 
 
-def off(checks: Iterable[Check]) -> str | None:
+def off(checks: Iterable[Check], command: str) -> str | None:
     """Tell what falsifies timings on this machine, in one line.
 
     Args:
         checks: as ``kernels.doctor.quick`` gives them.
+        command: says how to mend it.
 
     Returns:
         The line; None where nothing is off.
     """
     found = [f"{check.name}: {check.found}" for check in checks if not check.ok]
-    return f"timings may mislead ({'; '.join(found)}); python -m kernels.doctor says how to mend it" if found else None
+    return f"timings may mislead ({'; '.join(found)}); {command} says how to mend it" if found else None
 
 
 def flags(row: Measurement) -> list[str]:

@@ -94,6 +94,19 @@ def unavailable_reason(case: Case) -> str | None:
     return None if adapter.installed() else f"{case.framework} is not installed; {adapter.INSTALL}"
 
 
+def asked_for(row: Measurement, filters: Filters) -> bool:
+    """Tell whether the user named what an unavailable row lacks; only then does the row count as failed.
+
+    Args:
+        row: of status unavailable.
+        filters: what the user named.
+
+    Returns:
+        True where a filter names the framework, or the backend of a framework that is installed.
+    """
+    return filters.names(row.case.framework) or (bool(filters.backend) and unavailable_reason(row.case) is None)
+
+
 def partition(plan: Plan) -> tuple[list[Case], list[Measurement]]:
     """Split a plan into what can be tried here and the rows of what cannot.
 

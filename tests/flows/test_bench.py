@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import threading
 import time
@@ -15,11 +16,13 @@ import duckdb
 import pandas as pd
 import pytest
 
-from flows.bench import Summary, bench
+from flows.bench import Summary, bench, command
+from flows.order import Order
 from flows.progress import CURRENT
 from flows.server import ensured
 from kernels.measurement import Measurement
 from kernels.phase import Phase
+from kernels.selection import Filters
 
 KILLED = "double-numpy-eager-S-float32-cpu"
 HUNG = "total-numpy-eager-S-float32-cpu"
@@ -131,6 +134,18 @@ def test_a_wrong_parameter_fails_the_flow_with_one_line(tmp_path: Path) -> None:
     assert state.type.value == "FAILED"
     assert "did you mean dense?" in (state.message or "")
     assert not (tmp_path / "results").exists()
+
+
+def test_the_command_of_a_run_is_the_order_again(tmp_path: Path) -> None:
+    sampling = {"rounds": 3, "cold": True, "min_sample_ms": 5.0}
+    filters = Filters(kernel=("double",), framework=("jax/jit", "numpy"))
+    order = Order.of("smoke", filters, sampling, str(tmp_path / "a folder"), programs=True)
+    words = shlex.split(command(order) or "")
+    assert words[:4] == ["jitmatrix", "bench", "--matrix", "smoke"]
+    for pair in (["--kernel", "double"], ["--framework", "jax/jit"], ["--rounds", "3"], ["--min-sample", "5"]):
+        assert any(words[i : i + 2] == pair for i in range(len(words)))
+    assert {"--cold", "--programs"} <= set(words)
+    assert words[-2:] == ["--results", str(tmp_path / "a folder")]
 
 
 def test_the_parameters_have_a_readable_form() -> None:

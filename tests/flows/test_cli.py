@@ -34,6 +34,7 @@ from tests.flows.conftest import ROOT, Command
         (["--kernle", "dense"], "Did you mean --kernel?"),
         (["--kernel"], "requires an argument"),
         (["dense"], "dense"),
+        (["--quick", "--gate"], "give one of them"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
@@ -84,7 +85,19 @@ def test_list_shows_kernels_frameworks_and_matrices(jitmatrix: Command) -> None:
         assert shown in done.stdout
 
 
-def test_ctrl_c_keeps_what_was_measured_and_leaves_no_child(tmp_path: Path, prefect_home: Path) -> None:
+def test_a_root_that_cannot_be_written_costs_no_result(jitmatrix: Command, tmp_path: Path) -> None:
+    options = ("--matrix", "smoke", "--kernel", "double", "--framework", "numpy", "--results", "/proc/results")
+    done = jitmatrix("bench", *options, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "/proc/results cannot be written" in done.stderr
+    (timings,) = tmp_path.glob("jitmatrix-results-*/timings/*/*.parquet")
+    assert timings.name in done.stdout
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_keeps_what_was_measured_and_leaves_no_child(
+    tmp_path: Path, number: signal.Signals, status: int
+) -> None:
     command = [sys.executable, "-m", "flows.cli", "bench", "--matrix", "smoke"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JITMATRIX_MARK": str(tmp_path)}
     running = subprocess.Popen(
@@ -95,9 +108,9 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_child(tmp_path: Path, pref
         if "round 1: 1/16" in line:
             break
     time.sleep(2)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == status
     assert "Traceback" not in err + out
     rows = duckdb.sql(f"from '{tmp_path}/results/timings/*/*.parquet'")
     found = dict(duckdb.sql("select status, count(distinct case_id) from rows group by 1").fetchall())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flows import schema
 from flows.order import Order
-from flows.results import Run, counts, rows, table, uuid7, write
+from flows.results import Run, case_variables, counts, rows, table, uuid7, write
 from kernels.case import Backend, Case
 from kernels.frameworks import modes
 from kernels.measurement import Measurement, Status, Timing
@@ -72,8 +72,24 @@ def test_a_measurement_has_a_row_for_each_planned_phase_and_survives_the_file(
     wanted = [[list(r) for r in m.timings[p].samples] if p in m.timings else None for m in measured for p in m.planned]
     assert stored["samples"].to_pylist() == wanted
     assert stored["reason"].to_pylist() == [m.reason for m in measured for _ in m.planned]
-    totals = counts(measured)
+    totals = counts(measured, Filters())
     assert totals["planned"] == totals["ok"] + totals["failed"] + totals["skipped"] == len(measured)
+
+
+def test_what_is_unavailable_fails_a_run_only_where_it_was_asked_for_by_name() -> None:
+    case = Case("double", "numba", "njit", "S", "float64")
+    row = Measurement(case, Status.UNAVAILABLE, "numba is not installed", (), {}, {}, {}, 0)
+    assert counts([row], Filters()) == {"planned": 1, "ok": 0, "failed": 0, "skipped": 1}
+    assert counts([row], Filters(framework=("numba",))) == {"planned": 1, "ok": 0, "failed": 1, "skipped": 0}
+
+
+def test_the_variables_of_the_cases_are_those_that_their_processes_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    variables = case_variables(workers=2)
+    assert variables["OMP_NUM_THREADS"] == "1"
+    assert variables["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert not {"JAX_ENABLE_X64", "AWS_SECRET_ACCESS_KEY"} & variables.keys()
 
 
 def test_duckdb_and_pandas_read_the_same_rows(tmp_path: Path, run: Run) -> None:

@@ -63,6 +63,16 @@ def test_a_flagged_row_is_shown_and_is_in_no_comparison() -> None:
     assert "2x" not in table[jit.id]
 
 
+def test_a_flagged_first_call_is_marked_and_in_no_break_even() -> None:
+    jit = replace(NUMPY, framework="jax", mode="jit")
+    eager = measured(replace(NUMPY, framework="jax", mode="eager"), steady=3e6)
+    sound = measured(jit, first_call=1.01e8, compile=4e7, steady=1e6)
+    first = replace(sound.timings[Phase.FIRST_CALL], flags={"memoised": "why"})
+    row = lines([eager, replace(sound, timings={**sound.timings, Phase.FIRST_CALL: first})])[jit.id]
+    assert "first_call: memoised" in row
+    assert "50 [50, 50]" not in row
+
+
 def test_a_case_that_never_pays_says_so() -> None:
     njit = replace(NUMPY, framework="numba", mode="njit")
     table = lines([measured(NUMPY, steady=1e6), measured(njit, first_call=1e9, compile=1e9, steady=3e6)])

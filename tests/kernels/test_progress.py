@@ -95,6 +95,6 @@ def test_what_is_off_is_one_line_and_what_is_well_is_none():
     well = Check("governor", True, "performance", None)
     bad = Check("load", False, "3.2 on 2 processors", "wait")
 
-    assert off([well]) is None
-    assert off([well, bad, bad]).count("\n") == 0
-    assert "load: 3.2 on 2 processors" in off([well, bad])
+    assert off([well], "x") is None
+    assert off([well, bad, bad], "x").count("\n") == 0
+    assert "load: 3.2 on 2 processors" in off([well, bad], "x")
