@@ -9,6 +9,7 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +19,9 @@ from kernels.guards import Finding, Flag
 from kernels.link import Server, ServerDiedError
 from kernels.measurement import Outcome, Reading, Status
 from kernels.phase import Phase
+
+ROOT = Path(__file__).resolve().parents[1]
+"""Where ``kernels`` lies; processes must take it from there and from no folder that the user stands in."""
 
 GRACE_S = 0.5
 """Between the request to end (SIGTERM) and the end (SIGKILL) of a process that is past its deadline."""
@@ -57,9 +61,11 @@ def environment(threads: int) -> dict[str, str]:
         threads: threads that a framework may use.
 
     Returns:
-        The user's environment without what would falsify a timing, and with thread counts set.
+        The user's environment without what would falsify a timing, with thread counts set, and with this project
+        first on the module path.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
     counts = ("OMP", "OPENBLAS", "MKL", "NUMBA")
     kept |= {f"{library}_NUM_THREADS": str(threads) for library in counts}
     if threads == 1:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernels import memory
+from kernels.interpreter import OWN_PATH
 
 START_S = 120.0
 """Deadline of a fork server's imports, on a machine that is busy."""
@@ -40,7 +41,7 @@ class Server:
         self._buffer, self._ready = b"", False
         self._inbox: list[dict[str, Any]] = []
         self._groups: str | None = None
-        command = [sys.executable, "-m", "kernels.forkserver", framework, str(theirs.fileno())]
+        command = [sys.executable, OWN_PATH, "-m", "kernels.forkserver", framework, str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(
                 command,

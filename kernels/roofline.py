@@ -8,7 +8,6 @@ else runs on the machine can only lower it.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import machine
+from kernels import interpreter, machine
 from kernels.case import Backend
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
@@ -48,18 +47,17 @@ def measure(backend: Backend, threads: int) -> dict[str, float | str]:
         threads: threads that a framework may use.
 
     Returns:
-        The keys of ``kernels.floors.Roofline``; empty where it cannot be had.
+        The keys of ``kernels.floors.Roofline``.
+
+    Raises:
+        UnavailableError: it cannot be had.
     """
-    command = [sys.executable, "-m", "kernels.roofline", backend.value, str(threads)]
     variables = environment(threads)
     if backend is Backend.CPU:
         # One product a thread: threads that wait for each other within a product show whoever else is running.
         variables |= environment(1)
-    try:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-        found: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
-    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
-        return {}
+    arguments = ["-m", "kernels.roofline", backend.value, str(threads)]
+    found: dict[str, float | str] = interpreter.told(arguments, variables, DEADLINE_S)
     return found
 
 
@@ -138,15 +136,15 @@ def main(backend: str, threads: str | None = None) -> None:
         backend: cpu, gpu or tpu.
         threads: their number, in a process that has the environment of the cases; None starts such a process.
     """
-    if threads is None:
-        found = measure(Backend(backend), len(machine.affinity()))
-    elif backend == Backend.CPU:
-        found = {"backend": backend, **host(int(threads))}
-    else:
-        try:
+    try:
+        if threads is None:
+            found = measure(Backend(backend), len(machine.affinity()))
+        elif backend == Backend.CPU:
+            found = {"backend": backend, **host(int(threads))}
+        else:
             found = {"backend": backend, **accelerator(Backend(backend))}
-        except UnavailableError as error:
-            sys.exit(str(error))
+    except UnavailableError as error:
+        sys.exit(str(error))
     sys.stdout.write(json.dumps(found) + "\n")
 
 

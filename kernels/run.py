@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kernels import machine, roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
+from kernels.errors import UnavailableError
 from kernels.floors import Roofline
 from kernels.measurement import Measurement, Outcome
 from kernels.schedule import Bench, Turn, turns
@@ -28,7 +29,8 @@ class Run:
     Attributes:
         cases: what is measured.
         settled: the rows that are known before anything is measured.
-        rooflines: backend to its measured roofline.
+        rooflines: backend to its measured roofline, empty where it has none.
+        notes: what of the machine could not be measured, each in one line with the reason.
     """
 
     def __init__(self, plan: Plan, sampling: Sampling, workers: int | None = None, keep_text: bool = False) -> None:
@@ -42,6 +44,7 @@ class Run:
         """
         self.cases, self.settled = partition(plan)
         self.rooflines: dict[Backend, Roofline] = {}
+        self.notes: list[str] = []
         self._sampling, self._workers, self._keep_text = sampling, workers, keep_text
         self._end = float("inf")
         self._open = dict.fromkeys(self.cases)
@@ -63,12 +66,13 @@ class Run:
         for backend in dict.fromkeys(case.backend for case in self.cases):
             # A backend after the other: startup and roofline belong to one, and rounds of all would open every device.
             cases = [case for case in self.cases if case.backend is backend]
-            with Workers(self._workers) as workers:
-                bench = self._benches[backend] = Bench(self._sampling, workers, keep_text=self._keep_text)
-                with contextlib.closing(bench):
-                    workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
-                    if not self._rounds(bench, cases, workers, through, take):
-                        return
+            workers = Workers(self._workers)
+            bench = self._benches[backend] = Bench(self._sampling, workers, keep_text=self._keep_text)
+            # The workers end first: a process may still write into a cache of the bench.
+            with contextlib.closing(bench), workers:
+                workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
+                if not self._rounds(bench, cases, workers, through, take):
+                    return
 
     def _rounds(self, bench: Bench, cases: list[Case], workers: Workers, through: Through, take: Take) -> bool:
         """Take every turn of a backend's cases; gives whether there was time for all."""
@@ -117,11 +121,16 @@ class Run:
         """Measure what belongs to the machine and to the frameworks, once."""
         backend = cases[0].backend
         threads = 1 if self._workers else len(machine.affinity())
-        self.rooflines[backend] = bench.roofline = roofline.measure(backend, threads)
+        try:
+            bench.roofline = roofline.measure(backend, threads)
+        except UnavailableError as error:
+            self.notes.append(f"no roofline for {backend}: {error}; times are not held against the machine")
+        self.rooflines[backend] = bench.roofline
         for framework in dict.fromkeys(case.framework for case in cases):
-            reading = startup.measure(framework, backend, threads)
-            if reading is not None:
-                bench.startup[framework] = reading
+            try:
+                bench.startup[framework] = startup.measure(framework, backend, threads)
+            except UnavailableError as error:
+                self.notes.append(f"no startup of {framework} on {backend}: {error}")
 
     def _hand_over(self, ended: list[Case], take: Take) -> None:
         while ended:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
+from dataclasses import asdict
 
+from kernels import interpreter
 from kernels.case import Backend
 from kernels.frameworks import frameworks
 from kernels.isolation import environment
@@ -28,7 +29,7 @@ report(began, imported, *sys.argv[1:3])
 """
 
 
-def measure(framework: str, backend: Backend, threads: int) -> Reading | None:
+def measure(framework: str, backend: Backend, threads: int) -> Reading:
     """Time a fresh interpreter until the framework has run its first trivial program.
 
     Args:
@@ -38,33 +39,27 @@ def measure(framework: str, backend: Backend, threads: int) -> Reading | None:
 
     Returns:
         The reading, the harness's own imports left out, and its parts: ``interpreter``, ``import``, ``device``
-        (opened) and ``program`` (the first trivial one compiled and run). None where the framework or device is not
-        there: the cases say why.
+        (opened) and ``program`` (the first trivial one compiled and run). Its events are those of that program.
+
+    Raises:
+        UnavailableError: the framework or device is not there, or does not work.
     """
     modules = " ".join(frameworks()[framework].PRELOAD)
-    command = [sys.executable, "-c", _CHILD, framework, backend.value, modules]
+    arguments, variables = ["-c", _CHILD, framework, backend.value, modules], environment(threads)
     start = time.monotonic_ns()
-    try:
-        done = subprocess.run(
-            command, env=environment(threads), capture_output=True, text=True, timeout=DEADLINE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode != 0:
-        return None
-    began, imported, harness, opened, ready = json.loads(done.stdout.splitlines()[-1])
+    (began, imported, harness, opened, ready), events = interpreter.told(arguments, variables, DEADLINE_S)
     parts = {
         "interpreter": began - start,
         "import": imported - began,
         "device": opened - harness,
         "program": ready - opened,
     }
-    events = dict.fromkeys(("traces", "lowerings", "compiles", "cache_hits", "cache_misses"), 0)
+    del events["seconds"]
     return Reading(Phase.STARTUP, (sum(parts.values()),), 1, events, parts=parts)
 
 
 def report(began: int, imported: int, framework: str, backend: str) -> None:
-    """Open the device and run the first trivial program in this process; print when each was done.
+    """Open the device and run the first trivial program in this process; print when each was done, and the events.
 
     The monotonic clock is the system's: parent and child read the same one.
 
@@ -80,4 +75,5 @@ def report(began: int, imported: int, framework: str, backend: str) -> None:
     opened = time.monotonic_ns()
     opened_framework.first_program()
     adapter.preload()
-    sys.stdout.write(json.dumps([began, imported, harness, opened, time.monotonic_ns()]) + "\n")
+    times = [began, imported, harness, opened, time.monotonic_ns()]
+    sys.stdout.write(json.dumps([times, asdict(opened_framework.events)]) + "\n")

@@ -6,11 +6,14 @@ import pytest
 
 from kernels import roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
+from kernels.errors import UnavailableError
 from kernels.frameworks.numba import Numba
-from kernels.measurement import Status
+from kernels.measurement import Reading, Status
+from kernels.phase import Phase
 from kernels.run import Run
 from kernels.schedule import Bench
 from kernels.timing import Sampling
+from kernels.workers import Workers
 
 TINY = Sampling(rounds=2, budget_s=0.01, min_sample_ms=0.2, warmup_ms=1.0)
 
@@ -45,11 +48,45 @@ def test_each_case_is_handed_over_once_and_settled_rows_are_known_before(monkeyp
 
 def test_startup_is_measured_once_for_each_framework_and_backend_that_has_cases(monkeypatch):
     asked = []
-    monkeypatch.setattr(startup, "measure", lambda framework, backend, threads: asked.append((framework, backend)))
+
+    def measure(framework, backend, threads):
+        asked.append((framework, backend))
+        return Reading(Phase.STARTUP, (1,), 1, {})
+
+    monkeypatch.setattr(startup, "measure", measure)
 
     Run(Plan((A, B), ()), TINY).measure(lambda row: None)
 
     assert asked == [("python", Backend.CPU)]
+
+
+def test_what_of_the_machine_cannot_be_measured_is_told_with_its_reason(monkeypatch):
+    def fails(*_):
+        raise UnavailableError("no end after 9 s")
+
+    monkeypatch.setattr(roofline, "measure", fails)
+    monkeypatch.setattr(startup, "measure", fails)
+    run, rows = Run(Plan((A,), ()), TINY), []
+
+    run.measure(rows.append)
+
+    assert run.notes == [
+        "no roofline for cpu: no end after 9 s; times are not held against the machine",
+        "no startup of python on cpu: no end after 9 s",
+    ]
+    assert run.rooflines == {Backend.CPU: {}}
+    assert [row.status for row in rows] == [Status.OK]
+
+
+def test_the_caches_go_when_the_workers_have_ended(monkeypatch):
+    ended = []
+    leave, close = Workers.__exit__, Bench.close
+    monkeypatch.setattr(Workers, "__exit__", lambda self, *error: (leave(self, *error), ended.append("workers"))[0])
+    monkeypatch.setattr(Bench, "close", lambda self: (ended.append("caches"), close(self))[1])
+
+    Run(Plan((A,), ()), TINY).measure(lambda row: None)
+
+    assert ended == ["workers", "caches"]
 
 
 def test_an_interruption_leaves_the_rounds_that_were_measured_and_names_the_rest():
