@@ -24,6 +24,9 @@ from kernels.spec import Function, Kernel
 
 _PLATFORMS = {Backend.CPU: "cpu", Backend.GPU: "cuda", Backend.TPU: "tpu"}
 
+_WIDE = frozenset({"float64", "int64", "uint64", "complex128"})
+"""Dtypes that JAX narrows unless it is told not to."""
+
 _COUNTED = {
     "/jax/core/compile/jaxpr_trace_duration": "traces",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowerings",
@@ -79,7 +82,7 @@ class Jax(Framework):
             raise UnavailableError(f"jax cannot be imported ({error}); {self.INSTALL}") from error
         self._jax, self._jnp, self._backend = jax, jnp, backend
         jax.config.update("jax_platforms", _PLATFORMS[backend])
-        jax.config.update("jax_enable_x64", dtype.endswith(("64", "complex128")))
+        jax.config.update("jax_enable_x64", dtype in _WIDE)
         jax.config.update("jax_enable_compilation_cache", cache_dir is not None)
         if cache_dir is not None:
             jax.config.update("jax_compilation_cache_dir", cache_dir)
@@ -240,9 +243,9 @@ class _Stages:
     def describe(self) -> Compiled | None:
         if self._compiled is None:
             return None
-        text = program_text(self._compiled.as_text() or "")
-        costs = self._compiled.cost_analysis() or {}
-        memory = self._compiled.memory_analysis()
+        text = program_text(_told(self._compiled.as_text) or "")
+        costs = _told(self._compiled.cost_analysis) or {}
+        memory = _told(self._compiled.memory_analysis)
         return Compiled(
             text=text or None,
             parameters=_parameters(text),
@@ -289,10 +292,19 @@ def _allocator(device: Any, name: str) -> int | None:
 
 
 def _memory(analysis: Any) -> int | None:
-    if analysis is None:
-        return None
+    """Add the parts of a program's memory; without one of them there is no sum."""
     parts = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes", "generated_code_size_in_bytes")
-    return sum(int(getattr(analysis, part, 0)) for part in parts)
+    known = [size for part in parts if (size := _known(getattr(analysis, part, None))) is not None]
+    return int(sum(known)) if len(known) == len(parts) else None
+
+
+def _told(ask: Callable[[], Any]) -> Any:
+    """Ask a compiled program about itself; a plugin may not implement that, and the program is no worse for it."""
+    try:
+        return ask()
+    except RuntimeError:
+        # Of JAX's runtime errors and of NotImplementedError it is the base.
+        return None
 
 
 ADAPTER = Jax
