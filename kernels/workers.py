@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from pathlib import Path
@@ -37,12 +38,13 @@ class Workers:
             memory_nbytes: memory limit of a process; None shares four fifths of what is free now.
 
         Raises:
-            UsageError: there are not that many cores.
+            UsageError: there are not that many cores, or this system pins no process.
         """
+        check(count, ())
         if count is None:
             pinned: list[tuple[int, ...]] = [()]
         else:
-            pinned = [(core,) for core in _some_cores(count)]
+            pinned = [(core,) for core in cores()[:count]]
         if memory_nbytes is None:
             memory_nbytes = machine.memory_available() * 4 // 5 // len(pinned)
         self._isolations = [Isolation(cpus, memory_nbytes) for cpus in pinned]
@@ -109,8 +111,7 @@ class Workers:
             UsageError: several workers would share one device.
             BaseException: what ``take`` raised, or the user's interruption; what runs is ended on leaving the workers.
         """
-        if len(self._isolations) > 1 and any(turn.case.backend is not Backend.CPU for turn in turns):
-            raise UsageError("--workers: cases cannot share a device; leave it out, or keep --backend cpu alone")
+        check(None if len(self._isolations) == 1 else len(self._isolations), (turn.case.backend for turn in turns))
         waiting, running = list(turns), dict[Future[Done], Turn]()
         while waiting or running:
             while len(running) < len(self._isolations) and (turn := _next(waiting, running.values())):
@@ -119,6 +120,32 @@ class Workers:
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 yield running.pop(future), future.result()
+
+
+def check(count: int | None, backends: Iterable[Backend]) -> None:
+    """Refuse workers that cannot be had, before anything is started.
+
+    Args:
+        count: number of pinned workers; None takes one that is not pinned, and can always be had.
+        backends: of the cases that they would measure.
+
+    Raises:
+        UsageError: there are not that many cores, several workers would share one device, or this system pins no
+            process: timings side by side would then take each other's time.
+    """
+    if count is None:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise UsageError("--workers: this system cannot pin a process to a core; leave it out")
+    available, quota = cores(), machine.cpu_quota()
+    most = len(available) if quota is None else max(1, min(len(available), int(quota)))
+    if not 1 <= count <= most:
+        limit = f"this process may use {len(available)} cores"
+        if most < len(available):
+            limit += f", and its control group grants the time of {quota:g}"
+        raise UsageError(f"--workers {count}: {limit}; give a number from 1 to {most}")
+    if count > 1 and any(backend is not Backend.CPU for backend in backends):
+        raise UsageError("--workers: cases cannot share a device; leave it out, or keep --backend cpu alone")
 
 
 def cores(root: Path = Path("/sys/devices/system/cpu")) -> list[int]:
@@ -137,17 +164,6 @@ def cores(root: Path = Path("/sys/devices/system/cpu")) -> list[int]:
             siblings = (root / f"cpu{number}/topology/thread_siblings_list").read_text().strip()
         found.setdefault(siblings, number)
     return sorted(found.values())
-
-
-def _some_cores(count: int) -> list[int]:
-    available, quota = cores(), machine.cpu_quota()
-    most = len(available) if quota is None else max(1, min(len(available), int(quota)))
-    if not 1 <= count <= most:
-        limit = f"this process may use {len(available)} cores"
-        if most < len(available):
-            limit += f", and its control group grants the time of {quota:g}"
-        raise UsageError(f"--workers {count}: {limit}; give a number from 1 to {most}")
-    return available[:count]
 
 
 def _next(waiting: list[Turn], running: Collection[Turn]) -> Turn | None:

@@ -124,6 +124,27 @@ def test_the_quota_of_the_control_group_counts_too(monkeypatch):
         Workers(2)
 
 
+def test_a_system_that_pins_no_process_has_no_workers(monkeypatch):
+    monkeypatch.delattr(os, "sched_setaffinity")
+    for count in (1, 2):
+        with pytest.raises(UsageError, match="cannot pin a process"):
+            Workers(count)
+    with Workers() as pool:
+        assert len(pool._isolations) == 1
+
+
+def test_workers_are_refused_before_anything_is_started(monkeypatch):
+    monkeypatch.setattr(workers, "cores", lambda: [0, 1])
+    monkeypatch.setattr(machine, "cpu_quota", lambda: None)
+    workers.check(None, [Backend.GPU])
+    workers.check(1, [Backend.GPU])
+    workers.check(2, [Backend.CPU])
+    with pytest.raises(UsageError, match="share a device"):
+        workers.check(2, [Backend.CPU, Backend.TPU])
+    with pytest.raises(UsageError, match="give a number from 1 to 2"):
+        workers.check(3, [])
+
+
 def test_two_threads_of_a_core_are_one_core(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "affinity", lambda: [0, 1, 2, 3])
     for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
