@@ -142,6 +142,9 @@ class Isolation:
                 raise StoppedError from error
             self._servers.pop(framework).close()
             outcome.status, outcome.reason = Status.FAILED, str(error)
+        except _StuckError:
+            self._servers.pop(framework).close()
+            _time_out(outcome, assignment.sampling.timeout_s, " with its fork server, which no longer answered")
         outcome.wall_ns = time.monotonic_ns() - start
         return outcome
 
@@ -166,10 +169,12 @@ class Isolation:
             timeout_s = assignment.sampling.timeout_s
             ended, late = self._watch(server, pid, streams, output, timeout_s)
         finally:
+            # Whatever became of the process or its server: what was timed until then stands in the row.
+            _drain(streams)
             os.close(records)
             os.close(output)
-        legible = _take_all(bytes(streams[records]), outcome)
-        outcome.output = bytes(streams[output][-OUTPUT_NBYTES:]).decode("utf-8", errors="replace").strip()
+            legible = _take_all(bytes(streams[records]), outcome)
+            outcome.output = bytes(streams[output][-OUTPUT_NBYTES:]).decode("utf-8", errors="replace").strip()
         outcome.peak_nbytes = ended["peak_nbytes"]
         outcome.facts["memory_limit"] = f"{limit} bytes by {'control group' if grouped else 'resource limit'}"
         _conclude(outcome, ended["exit"], late, timeout_s)
@@ -203,8 +208,7 @@ class Isolation:
                     deadline = time.monotonic() + GRACE_S
                     if late == LAST_REQUEST:
                         server.kill()
-            _drain(open_streams, streams)
-        except BaseException:
+        except BaseException as error:
             # Ctrl-C or a cancelled flow: the process goes before the exception does.
             try:
                 server.signal(pid, signal.SIGKILL)
@@ -212,6 +216,8 @@ class Isolation:
                 # The process died with its server; what it had started in its group is for nobody else to end.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
+            if late >= LAST_REQUEST and isinstance(error, ServerDiedError):
+                raise _StuckError from error
             raise
         return ended, late > 0
 
@@ -220,13 +226,18 @@ class StoppedError(Exception):
     """The run was stopped; what was under way has no outcome."""
 
 
-def _drain(open_streams: set[int], streams: Mapping[int, bytearray]) -> None:
-    """Read what is still in the pipes; a descendant may hold one open, so nothing is waited for."""
-    for descriptor in open_streams:
+class _StuckError(Exception):
+    """A process was late, and its fork server did not end it."""
+
+
+def _drain(streams: Mapping[int, bytearray]) -> None:
+    """Read what is still in the pipes; a descendant may hold one open, and write on: nothing is waited for."""
+    for descriptor, held in streams.items():
         os.set_blocking(descriptor, False)
+        most = len(held) + OUTPUT_NBYTES
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(descriptor, 1 << 16):
-                streams[descriptor].extend(data)
+            while len(held) < most and (data := os.read(descriptor, 1 << 16)):
+                held.extend(data)
 
 
 def _take_all(records: bytes, outcome: Outcome) -> bool:
@@ -258,12 +269,23 @@ def _take(record: Mapping[str, Any], outcome: Outcome) -> None:
 def _conclude(outcome: Outcome, exit_code: int, late: bool, timeout_s: float) -> None:
     """Say how the process ended, where it could not say so itself."""
     if late:
-        outcome.status = Status.TIMEOUT
-        outcome.reason = f"no end after {timeout_s:g} s; the process was ended"
+        _time_out(outcome, timeout_s)
     elif exit_code < 0:
-        name = signal.Signals(-exit_code).name
+        name = _signal_name(-exit_code)
         hint = ", the kernel of the system may have run out of memory" if name == "SIGKILL" else ""
         outcome.status, outcome.reason = Status.KILLED, f"the process died by {name}{hint}"
     elif exit_code != 0 or (outcome.reason is None and outcome.status is not Status.OK):
         outcome.status = Status.FAILED
         outcome.reason = f"the process exited with status {exit_code} before it was done"
+
+
+def _time_out(outcome: Outcome, timeout_s: float, also: str = "") -> None:
+    outcome.status, outcome.reason = Status.TIMEOUT, f"no end after {timeout_s:g} s; the process was ended{also}"
+
+
+def _signal_name(number: int) -> str:
+    """Name a signal; most of the real-time ones have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -18,7 +18,7 @@ from kernels import memory
 from kernels.interpreter import OWN_PATH
 
 START_S = 120.0
-"""Deadline of a fork server's imports, on a machine that is busy."""
+"""Deadline of a fork server's imports, and of its answer to a request, on a machine that is busy."""
 
 
 class ServerDiedError(Exception):
@@ -61,10 +61,7 @@ class Server:
         """
         deadline = time.monotonic() + START_S
         while not self._ready:
-            readable, _, _ = select.select([self.link], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                raise ServerDiedError(f"the fork server of {self._framework} was not ready after {START_S:.0f} s")
-            self.receive()
+            self._receive_until(deadline, "was not ready")
             if ready := self._taken("ready"):
                 self._ready, self._groups = True, ready["groups"]
 
@@ -79,12 +76,13 @@ class Server:
             Its id, and whether a memory group limits it.
 
         Raises:
-            ServerDiedError: the server ended.
+            ServerDiedError: the server ended, or did not answer in time.
         """
         with self._alive():
             socket.send_fds(self.link, [json.dumps(message).encode() + b"\n"], descriptors)
+        deadline = time.monotonic() + START_S
         while not (answer := self._taken("grouped")):
-            self.receive()
+            self._receive_until(deadline, "did not start a process")
         return int(answer["pid"]), bool(answer["grouped"])
 
     def ended(self, pid: int) -> dict[str, int] | None:
@@ -125,6 +123,12 @@ class Server:
             self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
         self._inbox += [json.loads(line) for line in lines]
+
+    def _receive_until(self, deadline: float, missed: str) -> None:
+        readable, _, _ = select.select([self.link], [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise ServerDiedError(f"the fork server of {self._framework} {missed} within {START_S:g} s")
+        self.receive()
 
     def _taken(self, key: str) -> dict[str, Any] | None:
         """Take the first message with a key out of the inbox."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels import link
 from kernels.assignment import Assignment, Role
 from kernels.isolation import OUTPUT_NBYTES, Isolation, environment
 from kernels.measurement import Status
@@ -161,8 +162,36 @@ def test_a_killed_fork_server_costs_one_row(tmp_path, monkeypatch, case_of, tiny
 
 def test_a_fork_server_that_no_longer_answers_is_ended(run):
     outcome = run("stops_the_server", "python/plain", "faults", timeout_s=0.4)
+    assert outcome.status is Status.TIMEOUT
+    assert outcome.reason.startswith("no end after 0.4 s; the process was ended with its fork server")
+
+
+def test_what_was_timed_before_the_fork_server_died_is_kept(run):
+    outcome = run("kills_the_server_late", "python/plain", "faults")
     assert outcome.status is Status.FAILED
-    assert "the fork server of python ended" in outcome.reason
+    assert "the fork server of python ended (status -9)" in outcome.reason
+    assert [reading.phase for reading in outcome.readings] == [Phase.STEADY]
+    assert outcome.facts["warmup_calls"] >= 1
+
+
+def test_a_fork_server_that_answers_no_request_is_given_up(monkeypatch, case_of, tiny):
+    honest = Assignment(case_of("honest", "python/plain", "faults"), Role.STEADY, tiny)
+    with Isolation() as isolation:
+        assert isolation.run(honest).status is Status.OK
+        os.kill(isolation._servers["python"]._process.pid, signal.SIGSTOP)
+        monkeypatch.setattr(link, "START_S", 0.3)
+        outcome = isolation.run(honest)
+        assert outcome.status is Status.FAILED
+        assert outcome.reason == "the fork server of python did not start a process within 0.3 s"
+        monkeypatch.undo()
+        assert isolation.run(honest).status is Status.OK
+
+
+@linux
+def test_a_signal_without_a_name_is_told_by_its_number(run):
+    outcome = run("ends_by_a_signal_without_a_name", "python/plain", "faults")
+    assert outcome.status is Status.KILLED
+    assert outcome.reason == f"the process died by signal {signal.SIGRTMIN + 3}"
 
 
 PARENT = """

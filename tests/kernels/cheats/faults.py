@@ -124,6 +124,19 @@ def kills_itself(x):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def ends_by_a_signal_without_a_name(x):
+    os.kill(os.getpid(), signal.SIGRTMIN + 3)
+
+
+def kills_the_server_late(x):
+    """Kill the server after the steady calls were timed, in the call on inputs never seen."""
+    if not seen:
+        seen.append(np.copy(x))
+    if not np.array_equal(seen[0], x):
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(1000)
+
+
 def recurses(x):
     return recurses(x)
 
@@ -153,6 +166,7 @@ def leaves_children(x):
 
 
 children: list[int] = []
+seen: list[np.ndarray] = []
 
 
 def tell_and_wait(x):
@@ -217,6 +231,8 @@ INTERRUPTS = _total(interrupts)
 SEGFAULTS = _total(segfaults)
 ABORTS = _total(aborts)
 KILLS_ITSELF = _total(kills_itself)
+ENDS_BY_A_SIGNAL_WITHOUT_A_NAME = _total(ends_by_a_signal_without_a_name)
+KILLS_THE_SERVER_LATE = _total(kills_the_server_late)
 RECURSES = _total(recurses)
 LEAVES_THREADS = _total(leaves_threads)
 LEAVES_CHILDREN = _total(leaves_children)
