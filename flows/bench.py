@@ -183,6 +183,7 @@ def execute(summary: Summary, report: Reporter) -> None:
         with undisturbed():
             engine.leave(summary.measurements.append, _INTERRUPTED)
             run.rooflines |= engine.rooflines
+            run.warnings += engine.notes
             summary.outcomes |= engine.outcomes()
             _store(summary, report)
             report.end(summary)

@@ -15,6 +15,7 @@ from kernels.case import Backend, Matrix, Plan
 from kernels.errors import UsageError, unknown
 from kernels.selection import Filters, select
 from kernels.timing import Sampling
+from kernels.workers import check
 
 OPTIONS = ("rounds", "budget_s", "seed", "timeout_s", "min_sample_ms", "cold")
 """Settings of Sampling that the flow takes as parameters."""
@@ -98,12 +99,14 @@ class Order:
             The order.
 
         Raises:
-            UsageError: something in it does not exist, cannot be had, or leaves no case.
+            UsageError: something in it does not exist, cannot be had, or leaves no case; more workers than cores.
         """
         chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
         given = {name: value for name, value in sampling.items() if value is not None}
         settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
-        return cls(matrix, chosen, filters, select(chosen, filters), settings, local_root(results), workers, programs)
+        plan = select(chosen, filters)
+        check(workers, {case.backend for case in plan.cases})
+        return cls(matrix, chosen, filters, plan, settings, local_root(results), workers, programs)
 
 
 def names() -> list[str]:

@@ -96,6 +96,8 @@ def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
         run.leave(take, "the run was interrupted before this case was measured")
         _say(f"interrupted: {tally.closing()}")
         return 130
+    for note in run.notes:
+        _say(note)
     _say(tally.closing())
     return 0 if tally.all_well else 1
 

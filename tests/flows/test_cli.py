@@ -35,6 +35,8 @@ from tests.flows.conftest import ROOT, Command
         (["--kernel"], "requires an argument"),
         (["dense"], "dense"),
         (["--quick", "--gate"], "give one of them"),
+        (["--workers", "999"], "--workers 999"),
+        (["--workers", "2", "--framework", "jax", "--backend", "gpu"], "--workers"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
