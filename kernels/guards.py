@@ -27,6 +27,7 @@ class Flag(StrEnum):
     NOISY = "noisy"
     CONTENDED = "contended"
     THROTTLED = "throttled"
+    WARM = "warm"
 
 
 @dataclass(frozen=True, slots=True)

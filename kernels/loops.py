@@ -10,12 +10,19 @@ from time import perf_counter_ns, process_time_ns
 from kernels import clocks, guards, machine
 from kernels.device_trace import DeviceTime, NoDeviceTimeError, device_time
 from kernels.frameworks.framework import Events
+from kernels.guards import Finding, Flag
 from kernels.phase import Phase
 from kernels.process import Process
 from kernels.timing import Args, Loop, calibrate, sample, warm_up
 
 HELD_NBYTES = 256 * 2**20
-"""The most that pipelined outputs, fresh donated buffers or a cold working set may hold at once."""
+"""The most that pipelined outputs and fresh donated buffers may hold at once."""
+
+COLD_COPIES = 2**16
+COLD_S = 2.0
+COPY_NBYTES = 2**12
+"""The most copies of the inputs that a cold working set has, the most seconds that making them may take,
+and the least memory that a copy is reckoned with: its objects cost more than a small input's bytes."""
 
 PROFILED_CALLS = 64
 PROFILED_GROUPS = 3
@@ -108,14 +115,33 @@ def feed_of(process: Process, args: Args) -> tuple[Callable[[int], Iterator[Args
         The feed, and arguments that calls are made on, to be looked at afterwards.
     """
     if process.kernel.donates:
+        if process.sampling.cold:
+            reason = (
+                "cold inputs were asked for, but the kernel consumes its own: copied right before a call, they are hot"
+            )
+            process.fact(cold_reached=False)
+            process.flag([Finding(Flag.WARM, reason, guards.REPEATED_PHASES)])
         # Every call's copies are gone after it; what the first call got shows what it did with the others.
         first, place = [args], process.framework.place
         return lambda n: iter([first.pop() if first else place(process.inputs) for _ in range(n)]), args
     if process.sampling.cold:
-        nbytes = max(1, sum(x.nbytes for x in process.inputs))
-        copies = min(4096, max(2, -(-machine.working_set_beyond_caches() // nbytes)))
-        held = [process.framework.place(process.inputs) for _ in range(copies)]
+        held = _cold(process, args)
         rotating = itertools.cycle(held)
-        process.fact(cold_nbytes=copies * nbytes)
         return lambda n: itertools.islice(rotating, n), held[0]
     return lambda n: itertools.repeat(args, n), args
+
+
+def _cold(process: Process, args: Args) -> list[Args]:
+    """Copy the inputs until they lie beyond the caches, or memory or time forbids more; say how far that went."""
+    nbytes, target = sum(x.nbytes for x in process.inputs), machine.working_set_beyond_caches()
+    limit = process.sampling.memory_mb * 2**20 or machine.memory_available()
+    most = min(COLD_COPIES, limit // 2 // max(COPY_NBYTES, nbytes))
+    held, stop = [args], perf_counter_ns() + COLD_S * 1e9
+    # Two at least, where memory allows: the last part of one input would be found in the caches by the next call.
+    while len(held) < most and (len(held) < 2 or len(held) * nbytes < target) and perf_counter_ns() < stop:
+        held.append(process.framework.place(process.inputs))
+    reached = len(held) * nbytes
+    found = guards.warm(reached, target, machine.last_level_cache_nbytes())
+    process.fact(cold_nbytes=reached, cold_reached=not found)
+    process.flag(found)
+    return held
