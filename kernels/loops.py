@@ -116,11 +116,8 @@ def feed_of(process: Process, args: Args) -> tuple[Callable[[int], Iterator[Args
     """
     if process.kernel.donates:
         if process.sampling.cold:
-            reason = (
-                "cold inputs were asked for, but the kernel consumes its own: copied right before a call, they are hot"
-            )
             process.fact(cold_reached=False)
-            process.flag([Finding(Flag.WARM, reason, guards.REPEATED_PHASES)])
+            _flag_warm(process, "the kernel consumes its inputs: those of a call, copied right before it, are not cold")
         # Every call's copies are gone after it; what the first call got shows what it did with the others.
         first, place = [args], process.framework.place
         return lambda n: iter([first.pop() if first else place(process.inputs) for _ in range(n)]), args
@@ -141,7 +138,14 @@ def _cold(process: Process, args: Args) -> list[Args]:
     while len(held) < most and (len(held) < 2 or len(held) * nbytes < target) and perf_counter_ns() < stop:
         held.append(process.framework.place(process.inputs))
     reached = len(held) * nbytes
-    found = guards.warm(reached, target, machine.last_level_cache_nbytes())
-    process.fact(cold_nbytes=reached, cold_reached=not found)
-    process.flag(found)
+    caches = machine.last_level_cache_nbytes()
+    cold = reached >= target and reached > caches
+    process.fact(cold_nbytes=reached, cold_reached=cold)
+    if not cold:
+        part = "in part " if reached > caches else ""
+        _flag_warm(process, f"cold inputs of {reached} bytes stay {part}within caches of {caches} bytes")
     return held
+
+
+def _flag_warm(process: Process, reason: str) -> None:
+    process.flag([Finding(Flag.WARM, reason, guards.REPEATED_PHASES)])
