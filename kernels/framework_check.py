@@ -20,6 +20,7 @@ from kernels.case import Backend
 from kernels.forkserver import preload
 from kernels.frameworks import frameworks
 from kernels.host_check import Check, text_of
+from kernels.interpreter import OWN_PATH
 from kernels.isolation import DROPPED, environment
 
 LEAST_COMPILED = 0.9
@@ -123,7 +124,7 @@ def preloaded(name: str) -> Check:
     Returns:
         The check.
     """
-    command = [sys.executable, "-m", "kernels.framework_check", name]
+    command = [sys.executable, OWN_PATH, "-m", "kernels.framework_check", name]
     try:
         # With one thread each, libraries for linear algebra start none; those that they start survive a fork by design.
         done = subprocess.run(command, env=environment(1), capture_output=True, text=True, timeout=120, check=True)

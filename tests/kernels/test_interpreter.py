@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kernels import interpreter, startup
+from kernels import framework_check, interpreter, startup
 from kernels.assignment import Assignment, Role
 from kernels.case import Backend
 from kernels.errors import UnavailableError
@@ -33,6 +33,7 @@ def test_a_case_is_measured_from_a_folder_with_modules_of_our_names(case_of, tin
 @pytest.mark.usefixtures("misleading")
 def test_what_is_measured_of_the_machine_is_too():
     assert startup.measure("numpy", Backend.CPU, threads=1).parts["interpreter"] > 0
+    assert framework_check.preloaded("numpy").ok
     script = "import json, kernels; print(json.dumps(kernels.__file__))"
     assert interpreter.told(["-c", script], environment(1), 60) == str(ROOT / "kernels/__init__.py")
 
