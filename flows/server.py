@@ -18,6 +18,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
@@ -68,7 +69,18 @@ class Server:
             listening.bind(("127.0.0.1", 0))
             listening.listen(64)
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
-            command = [sys.executable, "-m", "uvicorn", "--factory", "flows.server:create", "--log-level", "critical"]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "uvicorn",
+                "--factory",
+                "flows.server:create",
+                "--log-level",
+                "critical",
+            ]
+            # This project's application, whatever the user's folder holds.
+            command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
             self._process = subprocess.Popen(
                 [*command, "--fd", str(listening.fileno())],
                 env={**SETTINGS, **os.environ},
