@@ -113,10 +113,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     except UsageError as error:
         return Failed(message=str(error))
     summary = Summary(Run(order, command(order)))
-    try:
-        execute(summary, CURRENT.get() or LineReporter(get_run_logger()))
-    except UsageError as error:
-        return Failed(message=str(error))
+    execute(summary, CURRENT.get() or LineReporter(get_run_logger()))
     found = counts(summary.measurements, filters)
     message = "{planned} planned = {ok} ok + {failed} failed + {skipped} skipped".format(**found)
     return (Failed if found["failed"] else Completed)(message=message)
@@ -145,7 +142,6 @@ def execute(summary: Summary, report: Reporter) -> None:
         report: is told of the progress.
 
     Raises:
-        UsageError: the order asks for more workers than there are cores; nothing is stored.
         BaseException: an interruption, once what was measured is stored.
     """
     run, order = summary.run, summary.run.order

@@ -27,8 +27,9 @@ from kernels.discovery import find
 from kernels.floors import Roofline, declared_work
 from kernels.isolation import environment
 from kernels.machine import RECORDED, Environment, Machine, affinity
-from kernels.measurement import Measurement, Status, Timing
+from kernels.measurement import Measurement, Timing
 from kernels.phase import Phase
+from kernels.progress import outcome
 from kernels.selection import Filters, asked_for
 from kernels.statistics import headline
 
@@ -140,7 +141,7 @@ def counts(measurements: Iterable[Measurement], filters: Filters) -> dict[str, i
     Returns:
         The four counts by name.
     """
-    found = Counter(_outcome(measurement, filters) for measurement in measurements)
+    found = Counter(outcome(row, lambda row: asked_for(row, filters)) for row in measurements)
     return {"planned": found.total(), **{name: found[name] for name in ("ok", "failed", "skipped")}}
 
 
@@ -155,7 +156,6 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
         Rows, column to value; what was not timed is null.
     """
     case, facts = measurement.case, measurement.facts
-    kernel = find(case.kernel, case.source)
     shared = {
         "run_id": run.id,
         "measured_at": run.started_at,
@@ -169,7 +169,6 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
         "machine": run.machine.fingerprint,
         "image": run.environment.image,
         **_declared(case),
-        "dims": json.dumps(dict(kernel.sizes.get(case.size, {}))),
     }
     phases = dict.fromkeys((*measurement.planned, *measurement.timings))
     return [
@@ -256,19 +255,12 @@ def _timed(measurement: Measurement, phase: Phase, timing: Timing | None) -> dic
     }
 
 
-def _outcome(measurement: Measurement, filters: Filters) -> str:
-    if measurement.status is Status.OK:
-        return "ok"
-    missing = measurement.status is Status.UNAVAILABLE and not asked_for(measurement, filters)
-    return "skipped" if missing or measurement.status is Status.SKIPPED else "failed"
-
-
 def _declared(case: Case) -> dict[str, Any]:
-    kernel = find(case.kernel, case.source)
-    if case.size not in kernel.sizes:
-        return {"work_operations": None, "work_nbytes": None}
+    dims = find(case.kernel, case.source).sizes.get(case.size)
+    if dims is None:
+        return {"dims": "{}", "work_operations": None, "work_nbytes": None}
     work = declared_work(case)
-    return {"work_operations": work.operations, "work_nbytes": work.nbytes}
+    return {"dims": json.dumps(dict(dims)), "work_operations": work.operations, "work_nbytes": work.nbytes}
 
 
 def _parquet(content: pa.Table) -> bytes:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
+from kernels.interpreter import OWN_PATH
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -71,7 +72,7 @@ class Server:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/api"
             command = [
                 sys.executable,
-                "-P",
+                OWN_PATH,
                 "-m",
                 "uvicorn",
                 "--factory",

@@ -11,7 +11,7 @@ from kernels.case import Case
 from kernels.frameworks import modes
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
-from kernels.progress import digits, duration, durations, flags
+from kernels.progress import digits, duration, durations, flags, median_ns
 from kernels.statistics import Estimate, break_even, headline, speed_up
 
 
@@ -20,7 +20,6 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
 
     Args:
         measurements: of every cell; skipped ones have no row here, they are counted elsewhere.
-
         intervals: whether there is room for the 95 % intervals.
 
     Returns:
@@ -104,7 +103,7 @@ def _notes(measurement: Measurement) -> str:
 
 
 def _middle(timing: Timing | None) -> str:
-    return duration(headline(timing.per_call()).median.value) if timing else ""
+    return duration(median_ns(timing)) if timing else ""
 
 
 def _bounded(estimate: Estimate, intervals: bool, write: Callable[..., list[str]]) -> str:

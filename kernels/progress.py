@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
 
 from kernels.host_check import Check
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
+from kernels.statistics import median
 
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
@@ -35,11 +35,7 @@ class Tally:
         """
         if row.status is Status.UNAVAILABLE:
             self._unavailable += 1
-        missing = row.status is Status.UNAVAILABLE and not self._asked_for(row)
-        if row.status is Status.OK:
-            self._counts["ok"] += 1
-        else:
-            self._counts["skipped" if missing or row.status is Status.SKIPPED else "failed"] += 1
+        self._counts[outcome(row, self._asked_for)] += 1
 
     @property
     def all_well(self) -> bool:
@@ -72,6 +68,22 @@ class Tally:
         return f"planned {self._planned} = {sums}" + (
             f" (unavailable {self._unavailable})" if self._unavailable else ""
         )
+
+
+def outcome(row: Measurement, asked_for: Callable[[Measurement], bool]) -> str:
+    """Tell which term of planned = ok + failed + skipped a row counts in.
+
+    Args:
+        row: of any status.
+        asked_for: whether the user named what an unavailable row lacks; only then does the row count as failed.
+
+    Returns:
+        ok, failed or skipped.
+    """
+    if row.status is Status.OK:
+        return "ok"
+    missing = row.status is Status.UNAVAILABLE and not asked_for(row)
+    return "skipped" if missing or row.status is Status.SKIPPED else "failed"
 
 
 def reasons(rows: Iterable[Measurement]) -> list[str]:
@@ -123,7 +135,7 @@ def median_ns(timing: Timing) -> float:
     Returns:
         Median of the rounds' medians, nanoseconds per call.
     """
-    return statistics.median(statistics.median(round_) for round_ in timing.per_call())
+    return median(timing.per_call())
 
 
 def duration(ns: float) -> str:
