@@ -15,7 +15,7 @@ from kernels.assignment import Assignment
 from kernels.frameworks.framework import Events, Framework
 from kernels.guards import Finding
 from kernels.phase import Phase
-from kernels.spec import Kernel
+from kernels.spec import Kernel, dtype_named
 from kernels.timing import Args
 
 Emit = Callable[[dict[str, Any]], None]
@@ -53,7 +53,7 @@ class Process:
         """
         key = zlib.crc32(f"{self.case.kernel}/{size}/{self.case.dtype}".encode())
         rng = np.random.default_rng([self.sampling.seed, key, number])
-        return self.kernel.inputs(rng, np.dtype(self.case.dtype), **self.kernel.sizes[size])
+        return self.kernel.inputs(rng, dtype_named(self.case.dtype), **self.kernel.sizes[size])
 
     def place(self) -> Args:
         """Place the inputs; by the clock where transfer is a phase.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.errors import UsageError
+from kernels.errors import UnavailableError, UsageError
 
 Function = Callable[..., Any]
 """A computation on placed inputs."""
@@ -60,6 +60,8 @@ class Kernel:
         implementations: framework, or ``framework/mode``, to the builder of its own form.
         reference: the float64 NumPy reference ``reference(*inputs)``; None takes ``array`` over NumPy.
         donates: positions of inputs whose buffers the implementation consumes or overwrites.
+        differentiable: positions of the floating inputs by which the kernel may be differentiated; empty where a
+            derivative makes no sense, or no framework has one.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Kernel:
     implementations: Mapping[str, Builder] = field(default_factory=dict)
     reference: Function | None = None
     donates: tuple[int, ...] = ()
+    differentiable: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or not self.name.islower():
@@ -110,6 +113,44 @@ class Kernel:
         wide = tuple(x.astype(np.float64) if is_floating(x.dtype) else x for x in inputs)
         output = self.reference(*wide) if self.reference else self.array(np, *wide)  # type: ignore[misc]
         return [np.asarray(leaf) for leaf in leaves(output)]
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """Give the NumPy dtype of a name.
+
+    Args:
+        name: such as ``float32`` or ``bfloat16``.
+
+    Returns:
+        The dtype; those that NumPy lacks come from ml_dtypes, which JAX and TensorFlow bring.
+
+    Raises:
+        UnavailableError: NumPy lacks it, and ml_dtypes is not installed.
+        UsageError: there is no such dtype.
+    """
+    if not is_extension(name):
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise UnavailableError(f"{name} is no dtype of NumPy's own; pip install ml_dtypes") from error
+    found = getattr(ml_dtypes, name, None)
+    if found is None:
+        raise UsageError(f"unknown dtype {name!r}: neither NumPy nor ml_dtypes {ml_dtypes.__version__} has it")
+    dtype: np.dtype[Any] = np.dtype(found)
+    return dtype
+
+
+def is_extension(name: str) -> bool:
+    """Tell whether a dtype is one that NumPy lacks.
+
+    Args:
+        name: dtype name.
+
+    Returns:
+        True for bfloat16, the float8 kinds and all else that NumPy does not define by itself.
+    """
+    return not isinstance(getattr(np, name, None), type)
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from kernels.case import Backend, Case
 from kernels.device_trace import Plane
 from kernels.phase import Phase
-from kernels.spec import Function, Kernel
+from kernels.spec import Function, Kernel, is_extension
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Mode:
             return f"{self.framework} has no derivative of order {case.derivative}"
         if self.adapter.DTYPES and case.dtype not in self.adapter.DTYPES:
             return f"{self.framework} computes in {', '.join(self.adapter.DTYPES)} only"
+        if not self.adapter.EXTENSION_DTYPES and is_extension(case.dtype):
+            return f"{self.framework} has no arithmetic in {case.dtype}"
         if kernel.builder(self.framework, self.name) is None and not (self.adapter.ARRAY and kernel.array):
             return f"{kernel.name} has no {self.framework} implementation"
         return None
@@ -154,6 +156,8 @@ class Framework:
     DERIVATIVES: ClassVar[tuple[int, ...]] = (0,)
     DTYPES: ClassVar[tuple[str, ...]] = ()
     """The dtypes that it computes in; empty takes any."""
+    EXTENSION_DTYPES: ClassVar[bool] = False
+    """Whether it computes in dtypes that NumPy lacks, such as bfloat16."""
     ARRAY: ClassVar[bool] = False
     """Whether a body over the array namespace serves it."""
     SHAPE_COMPILES: ClassVar[Mapping[str, int]] = {}

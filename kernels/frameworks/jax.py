@@ -70,6 +70,7 @@ class Jax(Framework):
     PRELOAD = ("numpy", "numpy.random", "jax", "jax.numpy", "jax.monitoring")
     BACKENDS = tuple(Backend)
     PROFILED = (Backend.GPU, Backend.TPU)
+    EXTENSION_DTYPES = True
     ARRAY = True
     SHAPE_COMPILES: ClassVar = {"jit": 1}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.discovery import suite
-from kernels.errors import UsageError
-from kernels.spec import Kernel, Tolerance, Work, is_floating, leaves
+from kernels.errors import UnavailableError, UsageError
+from kernels.spec import Kernel, Tolerance, Work, dtype_named, is_extension, is_floating, leaves
 
 KERNELS = list(suite().values())
 
@@ -22,12 +23,12 @@ def test_inputs_are_seeded_never_constant_and_of_the_dtype_that_was_asked_for(ke
     for dtype in kernel.dtypes:
         dims = next(iter(kernel.sizes.values()))
         first, again, other = (
-            kernel.inputs(np.random.default_rng(seed), np.dtype(dtype), **dims) for seed in (0, 0, 1)
+            kernel.inputs(np.random.default_rng(seed), dtype_named(dtype), **dims) for seed in (0, 0, 1)
         )
         assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
         assert not all(np.array_equal(x, y) for x, y in zip(first, other, strict=True))
         for x in first:
-            assert not is_floating(x.dtype) or x.dtype.name == dtype
+            assert not is_floating(x.dtype) or x.dtype.name == dtype or not is_floating(dtype_named(dtype))
             assert x.size == 1 or len(np.unique(x)) > 1
 
 
@@ -146,3 +147,26 @@ def test_every_leaf_of_a_nested_output_is_found(tree):
 def test_leaves_come_in_the_order_that_jax_gives_them():
     assert leaves({"b": 1, "a": (2, [3.5, 4])}) == [2, [3.5, 4], 1]
     assert leaves(None) == leaves(()) == leaves([None, {}]) == []
+
+
+@pytest.mark.parametrize("name", ["float32", "int32", "bool", "complex64"])
+def test_numpys_own_dtypes_are_given_by_numpy(name):
+    assert not is_extension(name)
+    assert dtype_named(name) == np.dtype(name)
+
+
+def test_bfloat16_comes_from_ml_dtypes_and_is_floating():
+    assert is_extension("bfloat16")
+    assert dtype_named("bfloat16").name == "bfloat16"
+    assert is_floating(dtype_named("bfloat16"))
+
+
+def test_a_dtype_that_nobody_has_is_named():
+    with pytest.raises(UsageError, match="unknown dtype 'float31'"):
+        dtype_named("float31")
+
+
+def test_without_ml_dtypes_the_line_that_installs_it_is_given(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(UnavailableError, match="pip install ml_dtypes"):
+        dtype_named("bfloat16")
