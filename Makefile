@@ -5,19 +5,22 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Frameworks beside the core set: make test EXTRAS=torch,tensorflow
+EXTRAS ?=
+EXTRAS_STAMP = $(if $(EXTRAS),$(VENV)/extras-$(EXTRAS).stamp)
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
 .PHONY: bench test check selfcheck gpu-check lock clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
-bench: $(VENV)/core.stamp
+bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
 	@$(BIN)/jitmatrix bench $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/test.stamp
+check: $(VENV)/test.stamp $(EXTRAS_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -25,7 +28,7 @@ check: $(VENV)/test.stamp
 
 # What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
 # make selfcheck ARGS="cost workers --json figures.json"
-selfcheck: $(VENV)/test.stamp
+selfcheck: $(VENV)/test.stamp $(EXTRAS_STAMP)
 	@$(BIN)/python -m selfcheck $(ARGS)
 
 # JAX's kernels on this machine's GPU, under eight minutes; any interpreter with NumPy and JAX does, nothing is installed:
@@ -49,10 +52,16 @@ $(VENV)/test.stamp: requirements-test.lock $(VENV)/core.stamp
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-test.lock
 	@touch $@
 
+# Constraints, not a lock, and none on PyTorch: a CPU-only build has other hashes than PyPI's, and one that is installed stays.
+$(VENV)/extras-%.stamp: constraints-extras.txt $(VENV)/core.stamp
+	$(BIN)/python -m pip install --quiet --no-build-isolation --constraint constraints-extras.txt --editable ".[$*]"
+	@touch $@
+
 # One lock serves the three Pythons (markers); the second holds the test tools on top of it.
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -o requirements.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
+	uv pip compile --universal --python-version 3.11 --quiet --no-header --no-annotate -c requirements.lock --extra tensorflow -o constraints-extras.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) build *.egg-info
