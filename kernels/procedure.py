@@ -59,6 +59,7 @@ def _first_call(process: Process) -> None:
     problem = process.check(output)
     if problem:
         raise WrongOutputError(f"first call: {problem}")
+    process.fact(output_hash=process.hash(output))
 
 
 def _cache(process: Process) -> None:
@@ -88,6 +89,7 @@ def _steady(process: Process) -> None:
         process.fact(
             program_hash=hashlib.sha256(compiled.text.encode()).hexdigest() if compiled.text else None,
             program_operations=compiled.operations,
+            program_straight=program_guard.straight(compiled.text) if compiled.text else None,
             program_nbytes=compiled.nbytes,
             program_peak_nbytes=compiled.peak_nbytes,
         )
@@ -101,7 +103,9 @@ def _steady(process: Process) -> None:
     if problem:
         raise WrongOutputError(problem)
     process.flag(guards.device(framework, output, case.backend.value))
-    process.fact(output_dtype=framework.dtype_of(leaves(output)[0]), gc="collected, off")
+    process.fact(
+        output_dtype=framework.dtype_of(leaves(output)[0]), gc="collected, off", output_hash=process.hash(output)
+    )
     loop = Loop(program.call, framework.waiter(output), feed)
     output_nbytes = sum(framework.host(leaf).nbytes for leaf in leaves(output))
     del output, first_args

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from kernels.assignment import Assignment
 from kernels.frameworks.framework import Events, Framework
 from kernels.guards import Finding
 from kernels.phase import Phase
-from kernels.spec import Kernel, dtype_named
+from kernels.spec import Kernel, dtype_named, leaves
 from kernels.timing import Args
 
 Emit = Callable[[dict[str, Any]], None]
@@ -118,6 +119,22 @@ class Process:
         """
         tolerance = self.kernel.tolerance[self.case.dtype]
         return checking.disagreement(self.framework, output, expected or self.expected, self.case.dtype, tolerance)
+
+    def hash(self, output: object) -> str:
+        """Digest an output, so that the answers of two processes can be told apart without being kept.
+
+        Args:
+            output: what the kernel returned.
+
+        Returns:
+            SHA-256 over dtype, shape and bytes of every leaf.
+        """
+        digest = hashlib.sha256()
+        for leaf in leaves(output):
+            values = np.ascontiguousarray(self.framework.host(leaf))
+            digest.update(f"{values.dtype.name}{values.shape}".encode())
+            digest.update(values.reshape(-1).view(np.uint8))
+        return digest.hexdigest()
 
     def complete(self, output: Any) -> Any:
         """Wait for an output, whatever its structure.

@@ -42,10 +42,9 @@ def judge(compiled: Compiled, count: int, work: Work, dtype: str) -> list[Findin
         found.append(Finding(Flag.CONSTANT_INPUTS, "the compiled program reads no input: its work was folded away"))
     elif compiled.parameters is not None and compiled.parameters < count:
         found.append(Finding(Flag.DEAD_WORK, f"the compiled program reads {compiled.parameters} of {count} inputs"))
-    straight = not any(mark in text for mark in (" while(", " custom-call("))
     done, least = compiled.operations, LEAST_WORK_SHARE * work.operations
     # One declared operation stands for none: it is the least that can be declared, for what only moves data.
-    if straight and done is not None and work.operations > 1 and done < least:
+    if straight(text) and done is not None and work.operations > 1 and done < least:
         reason = f"the compiled program does {done:.3g} operations, the kernel declares {work.operations:.3g}"
         found.append(Finding(Flag.DEAD_WORK, reason))
     if re.search(r"python_[cg]pu_callback|host_callback|call [^\n]*@PyObject_Call", text):
@@ -55,3 +54,15 @@ def judge(compiled: Compiled, count: int, work: Work, dtype: str) -> list[Findin
         name = narrower.group().rstrip("[")
         found.append(Finding(Flag.FALLBACK, f"the compiled program computes in a narrower dtype than {dtype}: {name}"))
     return found
+
+
+def straight(text: str) -> bool:
+    """Tell whether a program's operations are all in its text.
+
+    Args:
+        text: of HLO or LLVM.
+
+    Returns:
+        False where a loop of it, or a library that it calls, does work that the text does not show.
+    """
+    return not any(mark in text for mark in (" while(", " custom-call("))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,6 +140,19 @@ def dtype_named(name: str) -> np.dtype[Any]:
         raise UsageError(f"unknown dtype {name!r}: neither NumPy nor ml_dtypes {ml_dtypes.__version__} has it")
     dtype: np.dtype[Any] = np.dtype(found)
     return dtype
+
+
+def itemsize(dtype: str) -> int:
+    """Give the bytes of one number, of dtypes that are not installed as well.
+
+    Args:
+        dtype: dtype name.
+
+    Returns:
+        Bytes, at least 1: what is narrower takes a byte where it is not packed.
+    """
+    bits = re.search(r"\d+", dtype)
+    return max(1, int(bits.group()) // 8) if bits else 1
 
 
 def is_extension(name: str) -> bool:

@@ -1,0 +1,114 @@
+"""The contract of the suite: every kernel in every framework, mode, dtype and derivative that is installed, at size S.
+
+A kernel or an adapter that is added is held to it without a test of its own. The cases run side by side, each of the
+workers pinned to a core, two fresh processes a case.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from kernels import workers
+from kernels.assignment import Assignment, Role
+from kernels.case import Case
+from kernels.discovery import suite
+from kernels.frameworks import frameworks, modes
+from kernels.guards import Flag
+from kernels.measurement import Outcome, Status
+from kernels.selection import everything
+from kernels.spec import itemsize
+from kernels.timing import Sampling
+from kernels.workers import Workers
+
+SAMPLING = Sampling(rounds=1, budget_s=0.005, min_sample_ms=0.1, warmup_ms=0.5, timeout_s=120.0)
+
+OF_THE_MACHINE = {Flag.NOISY, Flag.CONTENDED, Flag.THROTTLED}
+"""Flags that say something of the machine at that moment, and nothing of the kernel."""
+
+WORK_FACTOR = 4.0
+"""How far the compiler's own estimates of a straight program may lie from the declared least work, up and down.
+
+Up: a stable form subtracts a maximum, a power or a division counts as several; down: what is computed twice in the
+declared form, and once by the compiler."""
+
+PLAN = replace(everything(), sizes=("S",), derivatives=(0, 1, 2)).expand(suite(), modes())
+INSTALLED = [case for case in PLAN.cases if frameworks()[case.framework].installed()]
+MISSING = [name for name, adapter in frameworks().items() if not adapter.installed()]
+
+Outcomes = dict[Case, Future[tuple[Outcome, Outcome]]]
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
+    """What the two processes of each selected case left behind, begun in the order of the tests."""
+    wanted = [item.callspec.params["case"] for item in request.session.items if "case" in _params(item)]
+    selected = [case for case in dict.fromkeys(wanted) if isinstance(case, Case) and case in set(INSTALLED)]
+    count = len(workers.cores())
+    with Workers(count) as pool, ThreadPoolExecutor(count) as threads:
+
+        def measure(case: Case) -> tuple[Outcome, Outcome]:
+            first, second = (pool.run(Assignment(case, role, SAMPLING)) for role in (Role.STEADY, Role.FIRST_CALL))
+            return first, second
+
+        yield {case: threads.submit(measure, case) for case in selected}
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _params(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+@pytest.mark.parametrize("case", INSTALLED, ids=lambda case: case.id)
+def test_a_case_is_right_unflagged_and_the_same_in_two_fresh_processes(case, outcomes):
+    steady, first_call = outcomes[case].result()
+    for outcome in (steady, first_call):
+        # Count, shape, dtype and values of every output were compared in the process: ok says that they agree.
+        assert outcome.status is Status.OK, f"{outcome.reason}\n{outcome.output}"
+    found = {finding.flag: finding.reason for finding in steady.findings + first_call.findings}
+    # A result cache is what this mode is for, and the guard is to say so.
+    due = {Flag.MEMOISED} if case.mode == "lru_cache" else set()
+    assert found.keys() - OF_THE_MACHINE == due, found
+    assert steady.facts["output_hash"] == first_call.facts["output_hash"]
+    assert {reading.phase for reading in steady.readings + first_call.readings} <= set(
+        modes()[f"{case.framework}/{case.mode}"].phases
+    )
+
+
+STRAIGHT = [case for case in INSTALLED if (case.framework, case.mode) == ("jax", "jit") and not case.derivative]
+
+
+@pytest.mark.parametrize("case", STRAIGHT, ids=lambda case: case.id)
+def test_declared_work_is_what_the_compiler_counts(case, outcomes):
+    steady, _ = outcomes[case].result()
+    if not steady.facts["program_straight"]:
+        pytest.skip("the program loops or calls a library, and the compiler counts a loop once and a call not at all")
+    kernel = suite()[case.kernel]
+    work = kernel.work(itemsize(case.dtype), **kernel.sizes["S"])
+    operations, nbytes = steady.facts["program_operations"], steady.facts["program_nbytes"]
+    if work.operations > 1:
+        assert work.operations / WORK_FACTOR <= operations <= WORK_FACTOR * work.operations
+    assert work.nbytes <= WORK_FACTOR * nbytes
+
+
+@pytest.mark.parametrize("kernel", suite().values(), ids=lambda kernel: kernel.name)
+def test_a_kernel_declares_work_that_is_positive_and_grows(kernel):
+    works = [kernel.work(itemsize(kernel.dtypes[0]), **dims) for dims in kernel.sizes.values()]
+    assert all(work.operations >= 1 and work.nbytes >= 1 for work in works)
+    assert all(a.nbytes < b.nbytes or a.operations < b.operations for a, b in itertools.pairwise(works))
+
+
+@pytest.mark.parametrize("framework", MISSING)
+def test_a_framework_that_is_not_here(framework):
+    pytest.skip(f"{framework} is not installed; {frameworks()[framework].INSTALL}")
+
+
+def test_every_cell_is_a_case_or_a_skip_with_its_reason():
+    cells = [*PLAN.cases, *(skip.case for skip in PLAN.skips)]
+    assert len({case.id for case in cells}) == len(cells)
+    assert all(skip.reason for skip in PLAN.skips)
+    assert {case.kernel for case in PLAN.cases} == set(suite())
