@@ -160,7 +160,7 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
         "run_id": run.id,
         "measured_at": run.started_at,
         "case_id": case.id,
-        **{name: value for name, value in case.to_json().items() if name != "source"},
+        **case.to_json(),
         "cold": run.order.sampling.cold,
         "status": measurement.status.value,
         "reason": measurement.reason,

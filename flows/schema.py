@@ -25,6 +25,8 @@ TIMINGS = _schema(
     ("dtype", pa.string(), "dtype of the case"),
     ("derivative", pa.int8(), "0 the value, 1 the gradient, 2 a Hessian-vector product"),
     ("backend", pa.string(), "where the arrays were to live: cpu, gpu, tpu"),
+    ("source", pa.string(), "file or module of a kernel of the user's own; null for the suite's"),
+    ("source_sha256", pa.string(), "sha256 of that file"),
     ("cold", pa.bool_(), "whether steady inputs rotated through a working set beyond the caches"),
     ("phase", pa.string(), "what was timed"),
     ("status", pa.string(), "ok, wrong, failed, timeout, killed, unavailable, skipped"),

@@ -31,7 +31,8 @@ class Case:
         dtype: dtype name.
         derivative: 0 the value, 1 the gradient, 2 a Hessian-vector product.
         backend: where the arrays are to live.
-        source: path of the file that holds the kernel; None for the suite.
+        source: absolute path of the file that holds the kernel, or its module's name; None for the suite.
+        source_sha256: of that file's bytes when the run was planned; a case's process computes nothing else.
     """
 
     kernel: str
@@ -42,6 +43,7 @@ class Case:
     derivative: int = 0
     backend: Backend = Backend.CPU
     source: str | None = None
+    source_sha256: str | None = None
 
     @property
     def id(self) -> str:
@@ -111,6 +113,10 @@ AXES = ("kernel", "framework", "size", "dtype", "backend")
 """The axes that a filter or an exclusion may name; a framework is ``jax`` or ``jax/jit``."""
 
 
+Sources = Mapping[str, tuple[str, str]]
+"""Kernel name to ``source`` and ``source_sha256`` of its cases."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """A product of axes, and what is taken out of it.
@@ -137,13 +143,15 @@ class Matrix:
     exclude: tuple[Exclusion, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
-    def expand(self, kernels: Mapping[str, Kernel], modes: Mapping[str, ModeLike], source: str | None = None) -> Plan:
+    def expand(
+        self, kernels: Mapping[str, Kernel], modes: Mapping[str, ModeLike], sources: Sources | None = None
+    ) -> Plan:
         """Expand the product.
 
         Args:
             kernels: every kernel by name.
             modes: every ``framework/mode`` by name.
-            source: path of the user's file in which the kernels stand; None for the suite.
+            sources: where the kernels of a user's own stand; the others are of the suite.
 
         Returns:
             Cases and skips; none of the product is in neither, and none in both.
@@ -156,7 +164,7 @@ class Matrix:
         skips: list[Skip] = []
         for name in self.kernels:
             kernel = kernels[name]
-            for cell in self._cells(kernel, source):
+            for cell in self._cells(kernel, *(sources or {}).get(name, (None, None))):
                 reason = self._skipped(kernel, modes[f"{cell.framework}/{cell.mode}"], cell)
                 if reason is None:
                     cases.append(cell)
@@ -188,14 +196,14 @@ class Matrix:
                     if value not in names[axis]:
                         raise unknown(axis, value, names[axis], f"{where}, [[exclude]]")
 
-    def _cells(self, kernel: Kernel, source: str | None) -> Iterable[Case]:
+    def _cells(self, kernel: Kernel, source: str | None, sha256: str | None) -> Iterable[Case]:
         for size in self.sizes or kernel.sizes:
             for dtype in self.dtypes or kernel.dtypes:
                 for framework in self.frameworks:
                     name, _, mode = framework.partition("/")
                     for derivative in self.derivatives:
                         for backend in self.backends:
-                            yield Case(kernel.name, name, mode, size, dtype, derivative, backend, source)
+                            yield Case(kernel.name, name, mode, size, dtype, derivative, backend, source, sha256)
 
     def _skipped(self, kernel: Kernel, mode: ModeLike, case: Case) -> str | None:
         for exclusion in self.exclude:

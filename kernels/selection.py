@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from kernels.case import Case, Matrix, Plan, Skip, backend
-from kernels.discovery import suite
+from kernels.discovery import find, suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
 from kernels.measurement import Measurement, Status
+from kernels.own import Own, own
+from kernels.reference import Reference, is_own, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class Filters:
     """What to keep of a matrix, by axis; an empty axis keeps all of it.
 
     Attributes:
-        kernel: kernel names.
+        kernel: kernel names, and references to kernels of the user's own, which join those of the matrix.
         framework: such as ``jax`` for all of its modes, or ``jax/jit``.
         size: size labels.
         dtype: dtype names.
@@ -30,8 +34,9 @@ class Filters:
     backend: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Write the filters as options, such as ``--kernel dense --size M``."""
-        return " ".join(f"--{axis} {value}" for axis, values in asdict(self).items() for value in values)
+        """Write the filters as options for the shell, such as ``--kernel dense --size M``."""
+        pairs = [(axis, str(value)) for axis, values in asdict(self).items() for value in values]
+        return " ".join(f"--{axis} {shlex.quote(value)}" for axis, value in pairs)
 
     def names(self, framework: str) -> bool:
         """Tell whether a framework was asked for by name.
@@ -66,18 +71,38 @@ def select(matrix: Matrix, filters: Filters) -> Plan:
         neither.
 
     Raises:
-        UsageError: a value is not in the matrix, or no case is left.
+        UsageError: a value is not in the matrix, no case is left, or a kernel of the user's own cannot serve.
     """
-    axes = asdict(filters)
+    found: dict[str, Own] = {}
+    matrix = replace(matrix, kernels=_names((*matrix.kernels, *filter(is_own, filters.kernel)), found))
+    axes = asdict(replace(filters, kernel=_names(filters.kernel, found)))
     backends = tuple(dict.fromkeys(backend(name, "--backend") for name in axes.pop("backend")))
     narrowed = replace(matrix.narrowed(**axes), backends=backends or matrix.backends)
-    plan = narrowed.expand(suite(), modes())
+    kernels = {**suite(), **{name: given.kernels[name] for name, given in found.items()}}
+    plan = narrowed.expand(kernels, modes(), {name: (given.source, given.sha256) for name, given in found.items()})
     skips = tuple(skip for skip in plan.skips if _in_product(matrix, skip.case))
     if not plan.cases:
         asked = f" under {filters}" if str(filters) else ""
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skips))
         raise UsageError(f"no case is left of matrix {matrix.name}{asked}: {reasons}; widen a filter or the matrix")
     return Plan(plan.cases, skips)
+
+
+def _names(entries: Iterable[str], found: dict[str, Own]) -> tuple[str, ...]:
+    """Give each reference's kernels in its place; ``found`` learns whose they are."""
+    names: list[str] = []
+    for entry in entries:
+        if not is_own(entry):
+            names.append(entry)
+            continue
+        given = own(Reference.of(entry))
+        for name in given.kernels:
+            other = found.setdefault(name, given)
+            if other.source != given.source:
+                both = f"{shown(other.file)} and {shown(given.file)}"
+                raise UsageError(f"{both}: both have a kernel named {name}; rename one, or give one of the files")
+            names.append(name)
+    return tuple(dict.fromkeys(names))
 
 
 def unavailable_reason(case: Case) -> str | None:
@@ -125,5 +150,5 @@ def partition(plan: Plan) -> tuple[list[Case], list[Measurement]]:
 
 
 def _in_product(matrix: Matrix, case: Case) -> bool:
-    kernel = suite()[case.kernel]
+    kernel = find(case.kernel, case.source)
     return (bool(matrix.sizes) or case.size in kernel.sizes) and (bool(matrix.dtypes) or case.dtype in kernel.dtypes)
