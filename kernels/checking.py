@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kernels.frameworks.framework import Framework
-from kernels.spec import Tolerance, is_floating, leaves
+from kernels.spec import Kernel, Tolerance, is_floating, leaves
 
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 _REAL = {complex_: real for real, complex_ in _COMPLEX.items()}
 """The dtypes of one precision: a transform of real numbers has complex ones for its answer, and the other way round."""
+
+
+class Answer:
+    """What is known of a case's answer for one draw of inputs.
+
+    Attributes:
+        values: every output leaf of the reference, floating ones in float64.
+    """
+
+    def __init__(self, kernel: Kernel, inputs: tuple[np.ndarray, ...], dtype: str) -> None:
+        """Evaluate the reference.
+
+        Args:
+            kernel: the kernel.
+            inputs: the arrays of the case.
+            dtype: the case's dtype.
+        """
+        self.values = kernel.expected(inputs)
+        self._dtype, self._tolerance = dtype, kernel.tolerance[dtype]
+
+    def disagreement(self, framework: Framework, output: object) -> str | None:
+        """Find the first way in which an output is not the answer.
+
+        Args:
+            framework: reads the leaves.
+            output: what the kernel returned.
+
+        Returns:
+            The disagreement in words, or None.
+        """
+        return disagreement(framework, output, self.values, self._dtype, self._tolerance)
 
 
 def disagreement(
@@ -36,13 +68,34 @@ def disagreement(
         return f"nothing to compare: {len(found)} outputs, {len(expected)} in the reference, or an empty one"
     if all(_vacuous(reference, tolerance) for reference in expected):
         return "nothing to compare: an output of zeros or of NaN would pass; tighten the tolerance or change the inputs"
+    problem = misshapen(framework, found, expected, dtype)
+    if problem:
+        return problem
+    for position, (leaf, reference) in enumerate(zip(found, expected, strict=True)):
+        wrong = _far(framework.host(leaf), reference, tolerance)
+        if wrong is not None:
+            return f"output {position} {wrong}"
+    return None
+
+
+def misshapen(framework: Framework, found: Sequence[Any], expected: Sequence[np.ndarray], dtype: str) -> str | None:
+    """Compare count, shapes and dtypes, whatever the values.
+
+    Args:
+        framework: reads the leaves.
+        found: the output's leaves.
+        expected: arrays of the shapes that they must have, floating ones in float64.
+        dtype: the case's dtype, whose precision real and complex leaves must have.
+
+    Returns:
+        The first disagreement in words, or None.
+    """
     if len(found) != len(expected):
         return f"{len(found)} outputs, the reference has {len(expected)}"
     for position, (leaf, reference) in enumerate(zip(found, expected, strict=True)):
-        values = framework.host(leaf)
-        where = f"output {position}"
-        if values.shape != reference.shape:
-            return f"{where} has shape {values.shape}, the reference {reference.shape}"
+        where, shape = f"output {position}", framework.host(leaf).shape
+        if shape != reference.shape:
+            return f"{where} has shape {shape}, the reference {reference.shape}"
         actual = framework.dtype_of(leaf)
         if _inexact(reference):
             of_kind = _COMPLEX if reference.dtype.kind == "c" else _REAL
@@ -50,9 +103,6 @@ def disagreement(
                 return f"{where} is {actual}, the case says {dtype}"
         elif np.dtype(actual).kind != reference.dtype.kind:
             return f"{where} is {actual}, the reference {reference.dtype}"
-        wrong = _far(values, reference, tolerance)
-        if wrong is not None:
-            return f"{where} {wrong}"
     return None
 
 

@@ -39,7 +39,7 @@ def floor_ns(case: Case, roofline: Roofline) -> float | None:
 
 
 def attainable_ns(case: Case, roofline: Roofline) -> float | None:
-    """Give the time of an implementation that is as good as the machine, with its bytes in memory.
+    """Give the time of an implementation that is as good as the machine, with its bytes in memory; of values alone.
 
     Args:
         case: the case.
@@ -48,7 +48,7 @@ def attainable_ns(case: Case, roofline: Roofline) -> float | None:
     Returns:
         Nanoseconds, the larger of the memory's and the arithmetic's; None where the roofline does not cover the case.
     """
-    return _bound_ns(case, roofline, "copy_bytes_per_s")
+    return None if case.derivative else _bound_ns(case, roofline, "copy_bytes_per_s")
 
 
 def share(elapsed_ns: float, attainable: float) -> float:
@@ -66,22 +66,27 @@ def share(elapsed_ns: float, attainable: float) -> float:
 
 
 def declared_work(case: Case) -> Work:
-    """Give the least work that a case's kernel declares.
+    """Give the least work of a case by what its kernel declares for the value.
+
+    A gradient is returned with its objective, so it takes the operations of the value at least; in reverse mode both
+    together take up to five times those (Griewank and Walther, Evaluating Derivatives, 2nd edition, 2008, section 3.3).
+    Its bytes are not known: outputs need not be written. A Hessian-vector product is returned alone, and that of a
+    quadratic form may take less than the value: nothing is known of it.
 
     Args:
         case: the case.
 
     Returns:
-        Operations and bytes of one call.
+        Operations and bytes of one call; 1 where nothing is known.
     """
     kernel = find(case.kernel, case.source)
     bits = re.search(r"\d+", case.dtype)
-    return kernel.work(int(bits.group()) // 8 if bits else 1, **kernel.sizes[case.size])
+    work = kernel.work(int(bits.group()) // 8 if bits else 1, **kernel.sizes[case.size])
+    return work if case.derivative == 0 else Work(work.operations if case.derivative == 1 else 1, 1)
 
 
 def _bound_ns(case: Case, roofline: Roofline, bandwidth: str) -> float | None:
-    # The declared work is that of the value; a derivative may need more of it, or less.
-    if roofline.get("backend") != case.backend.value or bandwidth not in roofline or case.derivative:
+    if roofline.get("backend") != case.backend.value or bandwidth not in roofline or case.derivative == 2:
         return None
     work = declared_work(case)
     rate = roofline.get(f"operations_per_s_{case.dtype}")

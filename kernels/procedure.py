@@ -76,6 +76,7 @@ def _cache(process: Process) -> None:
 
 def _steady(process: Process) -> None:
     """Time the stages of compilation, check the output, and sample steady calls."""
+    # The process's kernel: derived, it draws other inputs and consumes none.
     framework, case, kernel = process.framework, process.case, process.kernel
     args = process.place()
     loaded = set(sys.modules)
@@ -95,7 +96,9 @@ def _steady(process: Process) -> None:
         )
         if process.keep_text and compiled.text:
             process.emit({"kind": "text", "text": compiled.text})
-        process.flag(program_guard.judge(compiled, len(args), floors.declared_work(case), case.dtype))
+        # A second derivative may need no more of the inputs than its direction, as that of a quadratic form.
+        count = 1 if case.derivative == 2 else len(args)
+        process.flag(program_guard.judge(compiled, count, floors.declared_work(case), case.dtype))
     feed, fed = feed_of(process, args)
     (first_args,) = feed(1)
     output = process.complete(program.call(*first_args))
@@ -136,10 +139,10 @@ def _probe(process: Process, program: Program, args: Args) -> None:
     placed = framework.place(inputs)
     loop = Loop(program.call, framework.waiter(None), lambda _: iter([placed]))
     elapsed_ns = loop.blocked(1)
-    expected = kernel.expected(inputs)
-    process.flag(guards.inputs(process.inputs, inputs) + guards.answers(process.expected, expected))
+    answer = process.answer_to(inputs)
+    process.flag(guards.inputs(process.inputs, inputs) + guards.answers(process.answer.values, answer.values))
     # At once: a kernel may fill the same buffer again at the next call.
-    problem = process.check(loop.last, expected)
+    problem = process.check(loop.last, answer)
     if problem and process.check(loop.last):
         raise WrongOutputError(f"on inputs drawn anew: {problem}")
     if problem:

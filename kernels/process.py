@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kernels import checking, guards
+from kernels import derivatives, guards
 from kernels.assignment import Assignment
+from kernels.checking import Answer
 from kernels.frameworks.framework import Events, Framework
 from kernels.guards import Finding
 from kernels.phase import Phase
@@ -27,23 +28,35 @@ class Process:
     """What the roles share: the clock around one-time phases, the inputs, and the check."""
 
     def __init__(self, assignment: Assignment, kernel: Kernel, framework: Framework, emit: Emit) -> None:
-        self.case, self.sampling, self.kernel = assignment.case, assignment.sampling, kernel
+        self.case, self.sampling = assignment.case, assignment.sampling
+        self.kernel = derivatives.derived(kernel, self.case.derivative)
         self.keep_text, self.first_round = assignment.keep_text, assignment.round == 0
         self.framework, self.emit = framework, emit
         self.phases = framework.phases(self.case.mode, self.case.backend)
         self.inputs = self.draw(self.case.size)
         self.called_ns = 0
-        self._expected: list[np.ndarray] | None = None
+        self._answer: Answer | None = None
 
     @property
-    def expected(self) -> list[np.ndarray]:
-        """The reference's outputs for the inputs of the case."""
-        if self._expected is None:
-            self._expected = self.kernel.expected(self.inputs)
-        return self._expected
+    def answer(self) -> Answer:
+        """What is known of the answer for the inputs of the case."""
+        if self._answer is None:
+            self._answer = self.answer_to(self.inputs)
+        return self._answer
+
+    def answer_to(self, inputs: tuple[np.ndarray, ...]) -> Answer:
+        """Find out about the answer for some inputs.
+
+        Args:
+            inputs: as ``draw`` gives them.
+
+        Returns:
+            What outputs are held against.
+        """
+        return derivatives.answer(self.kernel, inputs, self.case.dtype, self.case.derivative)
 
     def draw(self, size: str, number: int = 0) -> tuple[np.ndarray, ...]:
-        """Draw inputs; every framework gets the same for one kernel, size, dtype and number.
+        """Draw inputs; every framework gets the same for one kernel, size, dtype, derivative and number.
 
         Args:
             size: size label.
@@ -107,18 +120,17 @@ class Process:
         for finding in findings:
             self.emit({"kind": "flag", **asdict(finding)})
 
-    def check(self, output: object, expected: list[np.ndarray] | None = None) -> str | None:
+    def check(self, output: object, answer: Answer | None = None) -> str | None:
         """Compare an output with the reference.
 
         Args:
             output: what the kernel returned.
-            expected: the reference's outputs; None takes those for the inputs of the case.
+            answer: what it is held against; None takes the answer for the inputs of the case.
 
         Returns:
             The disagreement in words, or None.
         """
-        tolerance = self.kernel.tolerance[self.case.dtype]
-        return checking.disagreement(self.framework, output, expected or self.expected, self.case.dtype, tolerance)
+        return (answer or self.answer).disagreement(self.framework, output)
 
     def hash(self, output: object) -> str:
         """Digest an output, so that the answers of two processes can be told apart without being kept.

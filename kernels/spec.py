@@ -63,6 +63,7 @@ class Kernel:
         donates: positions of inputs whose buffers the implementation consumes or overwrites.
         differentiable: positions of the floating inputs by which the kernel may be differentiated; empty where a
             derivative makes no sense, or no framework has one.
+        linear: whether the sum of its outputs is linear in those, piecewise too: its second derivative is zero.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Kernel:
     reference: Function | None = None
     donates: tuple[int, ...] = ()
     differentiable: tuple[int, ...] = ()
+    linear: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or not self.name.islower():

@@ -46,6 +46,12 @@ class Mode:
             return f"{self.framework} runs on {', '.join(self.adapter.BACKENDS)} only"
         if case.derivative not in self.adapter.DERIVATIVES:
             return f"{self.framework} has no derivative of order {case.derivative}"
+        if case.derivative and not kernel.differentiable:
+            return f"{kernel.name} has no derivative"
+        if case.derivative == 2 and kernel.linear:
+            return f"{kernel.name} has no second derivative: it is linear"
+        if case.derivative and not case.dtype.startswith(("float", "bfloat")):
+            return f"{kernel.name} has no derivative in {case.dtype}"
         if self.adapter.DTYPES and case.dtype not in self.adapter.DTYPES:
             return f"{self.framework} computes in {', '.join(self.adapter.DTYPES)} only"
         if not self.adapter.EXTENSION_DTYPES and is_extension(case.dtype):

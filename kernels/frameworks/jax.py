@@ -20,7 +20,7 @@ from kernels.devices import unusable
 from kernels.errors import UnavailableError
 from kernels.frameworks.framework import Compiled, Framework, Program
 from kernels.phase import Phase
-from kernels.spec import Function, Kernel
+from kernels.spec import Function, Kernel, leaves
 
 _PLATFORMS = {Backend.CPU: "cpu", Backend.GPU: "cuda", Backend.TPU: "tpu"}
 
@@ -70,6 +70,7 @@ class Jax(Framework):
     PRELOAD = ("numpy", "numpy.random", "jax", "jax.numpy", "jax.monitoring")
     BACKENDS = tuple(Backend)
     PROFILED = (Backend.GPU, Backend.TPU)
+    DERIVATIVES = (0, 1, 2)
     EXTENSION_DTYPES = True
     ARRAY = True
     SHAPE_COMPILES: ClassVar = {"jit": 1}
@@ -152,6 +153,9 @@ class Jax(Framework):
             function = functools.partial(kernel.array, self._jnp)
         else:
             raise LookupError(f"{kernel.name} has no jax implementation")
+        if case.derivative:
+            # Of what was decorated: a compiled function within the compiled derivative would donate, or be a call.
+            function = derived(getattr(function, "__wrapped__", function), kernel.differentiable, case.derivative)
         decorated = hasattr(function, "trace") and hasattr(function, "lower")
         if case.mode == "eager":
             return Program(getattr(function, "__wrapped__", function) if decorated else function)
@@ -197,6 +201,41 @@ class Jax(Framework):
             "matmul_precision": str(self._jax.config.jax_default_matmul_precision or "default"),
             "x64": bool(self._jax.config.jax_enable_x64),
         }
+
+
+def derived(function: Function, positions: tuple[int, ...], order: int) -> Function:
+    """Differentiate the sum of a function's floating outputs.
+
+    Args:
+        function: the kernel, not compiled.
+        positions: of the arguments by which it is differentiated.
+        order: 1 for the sum and its gradient; 2 for the product of its Hessian with a direction, whose arrays follow
+            the function's own arguments: forward over reverse, which keeps nothing for a second reverse pass.
+
+    Returns:
+        A function that returns ``(sum, gradients)`` for order 1, the products for order 2; one array for each position.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def objective(*args: Any) -> Any:
+        floating = [leaf for leaf in leaves(function(*args)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        return functools.reduce(operator.add, (jnp.sum(leaf) for leaf in floating))
+
+    if order == 1:
+        value_and_gradient: Function = jax.value_and_grad(objective, positions)
+        return value_and_gradient
+
+    def product(*args: Any) -> Any:
+        args, along = args[: -len(positions)], args[-len(positions) :]
+
+        def gradient(*moved: Any) -> Any:
+            replaced = dict(zip(positions, moved, strict=True))
+            return jax.grad(objective, positions)(*(replaced.get(at, x) for at, x in enumerate(args)))
+
+        return jax.jvp(gradient, tuple(args[position] for position in positions), along)[1]
+
+    return product
 
 
 def planes(profile: Any) -> list[Plane]:

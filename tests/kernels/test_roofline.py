@@ -111,12 +111,20 @@ def test_a_dtype_without_a_rate_is_bounded_by_its_bytes():
         (CASE, {"backend": "cpu"}),
         (CASE, {**ROOF, "backend": "gpu"}),
         (Case("dense", "jax", "jit", "M", "float32", backend=Backend.GPU), ROOF),
-        (Case("dense", "jax", "jit", "M", "float32", derivative=1), ROOF),
+        (Case("dense", "jax", "jit", "M", "float32", derivative=2), ROOF),
     ],
 )
 def test_what_a_roofline_does_not_cover_has_no_bound(case, roof):
     assert floors.floor_ns(case, roof) is None
     assert floors.attainable_ns(case, roof) is None
+
+
+def test_a_gradient_takes_the_arithmetic_of_its_objective_at_least_and_its_bytes_are_not_known():
+    gradient = Case("dense", "jax", "jit", "M", "float32", derivative=1)
+    assert floors.floor_ns(gradient, ROOF) == pytest.approx(
+        1e9 * floors.declared_work(CASE).operations / ROOF["operations_per_s_float32"]
+    )
+    assert floors.attainable_ns(gradient, ROOF) is None
 
 
 def test_half_the_width_has_half_the_bytes():
