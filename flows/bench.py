@@ -61,7 +61,7 @@ class Summary:
 
 @flow(name="bench", persist_result=False, validate_parameters=True)
 def bench(  # noqa: PLR0917 - Prefect calls it by name
-    matrix: str | InlineMatrix = "seeds",
+    matrix: str | InlineMatrix | None = None,
     kernel: Names = [],  # noqa: B006 - Prefect shows the defaults in its form
     framework: Names = [],  # noqa: B006
     size: Names = [],  # noqa: B006
@@ -80,8 +80,9 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     """Measure a matrix on this machine and store every sample as Parquet.
 
     Args:
-        matrix: name of a matrix (seeds, smoke), or a matrix written out.
-        kernel: kernels to keep, such as dense; empty keeps all.
+        matrix: name of a matrix (seeds, smoke, all), or a matrix written out; empty takes seeds, or all for kernels of
+            your own.
+        kernel: kernels to keep, such as dense, or yours, as /path/to/mine.py or package.module:name; empty keeps all.
         framework: frameworks or modes to keep, such as jax or jax/jit; empty keeps all.
         size: size labels to keep, such as M; empty keeps all.
         dtype: dtypes to keep, such as float32; empty keeps all.
@@ -197,7 +198,7 @@ def command(order: Order) -> str | None:
     if not isinstance(order.named, str):
         return None
     sampling = order.sampling
-    words = ["jitmatrix", "bench", "--matrix", order.named, *str(order.filters).split()]
+    words = ["jitmatrix", "bench", "--matrix", order.named, *shlex.split(str(order.filters))]
     words += ["--rounds", str(sampling.rounds), "--budget", f"{sampling.budget_s:g}", "--seed", str(sampling.seed)]
     words += ["--timeout", f"{sampling.timeout_s:g}", "--min-sample", f"{sampling.min_sample_ms:g}"]
     words += ["--cold"] if sampling.cold else []

@@ -40,7 +40,7 @@ Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False
 @app.command
 def bench(
     *,
-    matrix: str = "seeds",
+    matrix: str | None = None,
     kernel: Axis = None,
     framework: Axis = None,
     size: Axis = None,
@@ -62,8 +62,8 @@ def bench(
     """Measure a matrix on this machine; print the table, and where the Parquet files are.
 
     Args:
-        matrix: name of a matrix (`jitmatrix list` shows them), or path of a .toml file.
-        kernel: keep this kernel; may be repeated.
+        matrix: name (`jitmatrix list` shows them) or path of a .toml file; seeds, or all where a kernel of yours is named.
+        kernel: keep this kernel, or measure one of yours: path/to/mine.py or package.module:name; may be repeated.
         framework: keep this framework (jax) or mode (jax/jit); may be repeated.
         size: keep this size; may be repeated.
         dtype: keep this dtype; may be repeated.

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from kernels import matrix_file
 from kernels.case import Backend, Matrix, Plan
 from kernels.errors import UsageError, unknown
-from kernels.selection import Filters, select
+from kernels.reference import is_own
+from kernels.selection import Filters, everything, select
 from kernels.timing import Sampling
 from kernels.workers import check
 
@@ -77,7 +78,7 @@ class Order:
     @classmethod
     def of(
         cls,
-        matrix: str | InlineMatrix,
+        matrix: str | InlineMatrix | None,
         filters: Filters,
         sampling: Mapping[str, Any],
         results: str,
@@ -88,7 +89,8 @@ class Order:
         """Check an order; nothing is written.
 
         Args:
-            matrix: name of a matrix, path of a matrix file, or the matrix itself.
+            matrix: name of a matrix, path of a matrix file, or the matrix itself; None takes seeds, or all where a
+                kernel of the user's own is named: what it can do, no matrix of ours knows.
             filters: what to keep of it.
             sampling: settings that win over the matrix's own; None values are left out.
             results: root of the results.
@@ -101,6 +103,7 @@ class Order:
         Raises:
             UsageError: something in it does not exist, cannot be had, or leaves no case; more workers than cores.
         """
+        matrix = matrix or ("all" if any(map(is_own, filters.kernel)) else "seeds")
         chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
         given = {name: value for name, value in sampling.items() if value is not None}
         settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
@@ -113,9 +116,9 @@ def names() -> list[str]:
     """List the matrices that come with the project.
 
     Returns:
-        Their names.
+        Their names; ``all`` is every kernel in every framework and mode, at its own sizes and dtypes.
     """
-    return sorted(path.stem for path in _MATRICES.glob("*.toml"))
+    return sorted(["all", *(path.stem for path in _MATRICES.glob("*.toml"))])
 
 
 def load(name: str) -> Matrix:
@@ -134,7 +137,7 @@ def load(name: str) -> Matrix:
         return matrix_file.read(Path(name))
     if name not in names():
         raise unknown("matrix", name, names(), "--matrix, which also takes the path of a .toml file")
-    return matrix_file.read(_MATRICES / f"{name}.toml")
+    return everything() if name == "all" else matrix_file.read(_MATRICES / f"{name}.toml")
 
 
 def local_root(results: str) -> Path:

@@ -22,6 +22,8 @@ from kernels.timing import Sampling
 
 QUICK_ROUNDS = 2
 
+_KERNEL = "a kernel, or yours as path/to/mine.py or package.module:name; repeatable, as the next four"
+
 _EPILOG = """\
 One JSON line a measurement goes to standard output, skipped and unavailable ones included; progress goes to standard
 error. Without --matrix, every kernel is measured in every framework and mode, at its own sizes and dtypes, on the cpu.
@@ -139,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     repeated: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument("--kernel", metavar="NAME", help="a kernel; repeatable, as the next four", **repeated)
+    parser.add_argument("--kernel", metavar="NAME", help=_KERNEL, **repeated)
     parser.add_argument("--framework", metavar="NAME[/MODE]", help="such as jax or jax/jit", **repeated)
     parser.add_argument("--size", metavar="LABEL", help="such as S, M or L", **repeated)
     parser.add_argument("--dtype", metavar="NAME", help="such as float32", **repeated)

@@ -37,12 +37,14 @@ class Own:
         file: where it stands.
         sha256: of the file's bytes.
         kernels: kernel name to its description, a kernel that computes nothing.
+        places: kernel name to the file and line that define it.
     """
 
     source: str
     file: Path
     sha256: str
     kernels: Mapping[str, Kernel]
+    places: Mapping[str, str]
 
 
 _known: dict[Reference, Own] = {}
@@ -65,11 +67,11 @@ def own(reference: Reference, deadline_s: float = DEADLINE_S) -> Own:
     if found is None or digest(found.file) != found.sha256:
         told = _told(reference, deadline_s)
         kernels = {value["name"]: _description(value) for value in told["kernels"]}
-        file = Path(told["file"])
-        for name in kernels:
+        places = {value["name"]: value["place"] for value in told["kernels"]}
+        for name, place in places.items():
             if name in suite():
-                raise UsageError(f"{shown(file)}: a kernel of the suite is named {name}; rename yours")
-        found = _known[reference] = Own(reference.source, file, told["sha256"], kernels)
+                raise UsageError(f"{place}: a kernel of the suite is named {name} too; rename yours")
+        found = _known[reference] = Own(reference.source, Path(told["file"]), told["sha256"], kernels, places)
         describe(reference.source, kernels)
     return found
 

@@ -12,7 +12,7 @@ from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
 from kernels.measurement import Measurement, Status
 from kernels.own import Own, own
-from kernels.reference import Reference, is_own, shown
+from kernels.reference import Reference, is_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def _names(entries: Iterable[str], found: dict[str, Own]) -> tuple[str, ...]:
         for name in given.kernels:
             other = found.setdefault(name, given)
             if other.source != given.source:
-                both = f"{shown(other.file)} and {shown(given.file)}"
-                raise UsageError(f"{both}: both have a kernel named {name}; rename one, or give one of the files")
+                both = f"{other.places[name]} and {given.places[name]}"
+                raise UsageError(f"{both}: two kernels are named {name}; rename one, or measure one at a time")
             names.append(name)
     return tuple(dict.fromkeys(names))
 

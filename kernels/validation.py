@@ -268,7 +268,11 @@ def main(source: str, name: str | None) -> None:
                 check(kernel, lambda stage: say({"stage": stage}))
             except KernelError as fault:
                 raise UsageError(located(loaded, kernel, fault)) from fault
-        kernels = [describe(loaded.kernels[kernel]) for kernel in chosen]
+        lines = Places(loaded.file)
+        kernels = [
+            {**describe(loaded.kernels[kernel]), "place": place(loaded.file, lines.line(loaded.attributes[kernel]))}
+            for kernel in chosen
+        ]
         say({"file": str(loaded.file), "sha256": loaded.sha256, "kernels": kernels})
     except UsageError as error:
         say({"error": str(error)})
