@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
@@ -14,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernels import devices, doctor
+from kernels import devices, doctor, starting
 from kernels.case import Backend
 from kernels.discovery import suite
 from kernels.errors import UsageError
@@ -62,7 +64,7 @@ def bench(
     """Measure a matrix on this machine; print the table, and where the Parquet files are.
 
     Args:
-        matrix: name (`jitmatrix list` shows them) or path of a .toml file; seeds, or all where a kernel of yours is named.
+        matrix: name (`jitmatrix list` shows them) or path of a .toml file; seeds, or all where one of yours is named.
         kernel: keep this kernel, or measure one of yours: path/to/mine.py or package.module:name; may be repeated.
         framework: keep this framework (jax) or mode (jax/jit); may be repeated.
         size: keep this size; may be repeated.
@@ -115,6 +117,20 @@ def doctor_() -> int:
         table.add_row(verdict, check.name, escape(check.found), escape(check.mend or ""))
     terminal().print(table)
     return 0 if all(check.ok for check in checks) else 1
+
+
+@app.command(name="new-kernel")
+def new_kernel(name: str, *, to: Path = Path()) -> int:
+    """Write a starting file for a kernel of your own; it runs at once, and its comments say what to change.
+
+    Args:
+        name: the kernel's name, such as jacobi2d.
+        to: the folder for NAME.py, or the file; nothing is overwritten.
+    """
+    file = starting.write(name, to)
+    command = f"jitmatrix bench --kernel {shlex.quote(starting.reference(file))} --size S --quick"
+    terminal().print(f"{file}: written; measure it: {command}", markup=False, highlight=False, soft_wrap=True)
+    return 0
 
 
 @app.command(name="list")

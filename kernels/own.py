@@ -148,6 +148,7 @@ def _description(value: Mapping[str, Any]) -> Kernel:
         reference=_elsewhere if value["reference"] else None,
         donates=tuple(value["donates"]),
         differentiable=tuple(value["differentiable"]),
+        linear=value["linear"],
     )
 
 

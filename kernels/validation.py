@@ -241,6 +241,7 @@ def describe(kernel: Kernel) -> dict[str, Any]:
         "reference": kernel.reference is not None,
         "donates": list(kernel.donates),
         "differentiable": list(kernel.differentiable),
+        "linear": kernel.linear,
     }
 
 
