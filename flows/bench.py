@@ -38,6 +38,7 @@ from kernels.selection import Filters
 _INTERRUPTED = "the run was interrupted before its first round"
 
 Names = Annotated[list[str], Field(description="Names to keep; empty keeps all.")]
+Orders = Annotated[list[Annotated[int, Field(ge=0, le=2)]], Field(description="0, 1, 2; empty keeps the matrix's own.")]
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     size: Names = [],  # noqa: B006
     dtype: Names = [],  # noqa: B006
     backend: Names = [],  # noqa: B006
+    derivative: Orders = [],  # noqa: B006
     results: str | None = None,
     rounds: Annotated[int, Field(ge=1)] | None = None,
     budget_s: Annotated[float, Field(gt=0)] | None = None,
@@ -87,6 +89,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         size: size labels to keep, such as M; empty keeps all.
         dtype: dtypes to keep, such as float32; empty keeps all.
         backend: cpu, gpu or tpu, instead of the matrix's own; empty keeps those.
+        derivative: 0 the value, 1 the gradient, 2 a Hessian-vector product, instead of the matrix's own.
         results: root of the results; empty takes JITMATRIX_RESULTS, or the folder results.
         rounds: fresh processes per case, spread over the run; empty takes the matrix's.
         budget_s: seconds of steady sampling per case, over all rounds; empty takes the matrix's.
@@ -100,7 +103,8 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     Returns:
         Completed when every case is ok, Failed otherwise; what was measured is stored in both.
     """
-    filters = Filters(tuple(kernel), tuple(framework), tuple(size), tuple(dtype), tuple(backend))
+    names = tuple(kernel), tuple(framework), tuple(size), tuple(dtype), tuple(backend)
+    filters = Filters(*names, derivative=tuple(derivative))
     sampling = {
         "rounds": rounds,
         "budget_s": budget_s,

@@ -48,6 +48,7 @@ def bench(
     size: Axis = None,
     dtype: Axis = None,
     backend: Axis = None,
+    derivative: Annotated[list[int] | None, Parameter(negative="", consume_multiple=False)] = None,
     results: str | None = None,
     rounds: int | None = None,
     budget: float | None = None,
@@ -70,6 +71,7 @@ def bench(
         size: keep this size; may be repeated.
         dtype: keep this dtype; may be repeated.
         backend: measure on cpu, gpu or tpu; may be repeated.
+        derivative: measure the value (0), the gradient (1) or a Hessian-vector product (2); may be repeated.
         results: folder of the results; JITMATRIX_RESULTS, else results.
         rounds: fresh processes per case, spread over the run.
         budget: seconds of steady sampling per case, over all rounds.
@@ -86,7 +88,14 @@ def bench(
     from flows.order import Order
     from flows.settings import Settings
 
-    filters = Filters(*(tuple(values or ()) for values in (kernel, framework, size, dtype, backend)))
+    filters = Filters(
+        kernel=tuple(kernel or ()),
+        framework=tuple(framework or ()),
+        size=tuple(size or ()),
+        dtype=tuple(dtype or ()),
+        backend=tuple(backend or ()),
+        derivative=tuple(derivative or ()),
+    )
     if sum((quick, gate, rounds is not None)) > 1:
         raise UsageError("--quick, --gate and --rounds all set the number of rounds; give one of them")
     rounds = 2 if quick else 10 if gate else rounds

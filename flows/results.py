@@ -260,7 +260,11 @@ def _declared(case: Case) -> dict[str, Any]:
     if dims is None:
         return {"dims": "{}", "work_operations": None, "work_nbytes": None}
     work = declared_work(case)
-    return {"dims": json.dumps(dict(dims)), "work_operations": work.operations, "work_nbytes": work.nbytes}
+    return {
+        "dims": json.dumps(dict(dims)),
+        "work_operations": None if case.derivative == 2 else work.operations,
+        "work_nbytes": None if case.derivative else work.nbytes,
+    }
 
 
 def _parquet(content: pa.Table) -> bytes:

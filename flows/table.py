@@ -37,7 +37,8 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
     for measurement in sorted(measurements, key=_order):
         if measurement.status is Status.SKIPPED:
             continue
-        group = (measurement.case.kernel, measurement.case.size, measurement.case.dtype)
+        case = measurement.case
+        group = (case.kernel, case.size, case.dtype, case.derivative)
         if before not in (None, group):
             table.add_section()
         before = group
@@ -47,7 +48,8 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
 
 def _order(measurement: Measurement) -> tuple[object, ...]:
     case = measurement.case
-    return (case.kernel, case.size != "S", case.size != "M", case.dtype, case.framework != "numpy", case.id)
+    size = (case.size != "S", case.size != "M")
+    return (case.kernel, *size, case.dtype, case.derivative, case.framework != "numpy", case.id)
 
 
 def _cells(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from kernels import doctor, matrix_file
-from kernels.case import Backend, Matrix
+from kernels.case import AXES, Backend, Matrix
 from kernels.errors import UsageError
 from kernels.measurement import Measurement
 from kernels.progress import Tally, off, reasons
@@ -22,11 +22,12 @@ from kernels.timing import Sampling
 
 QUICK_ROUNDS = 2
 
-_KERNEL = "a kernel, or yours as path/to/mine.py or package.module:name; repeatable, as the next four"
+_KERNEL = "a kernel, or yours as path/to/mine.py or package.module:name; repeatable, as the next five"
 
 _EPILOG = """\
 One JSON line a measurement goes to standard output, skipped and unavailable ones included; progress goes to standard
-error. Without --matrix, every kernel is measured in every framework and mode, at its own sizes and dtypes, on the cpu.
+error. Without --matrix, every kernel is measured in every framework and mode, at its own sizes and dtypes, on the cpu;
+the value, and no derivative.
 
 exit status:
   0    something was measured, and nothing failed
@@ -54,9 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         options = _parser().parse_args(arguments)
-        filters = Filters(
-            *(tuple(options.__dict__[axis]) for axis in ("kernel", "framework", "size", "dtype", "backend"))
-        )
+        filters = Filters(**{axis: tuple(options.__dict__[axis]) for axis in AXES})
         matrix = matrix_file.read(options.matrix) if options.matrix else everything()
         plan = select(matrix, filters)
         run = Run(plan, _sampling(options, matrix))
@@ -147,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", metavar="NAME", help="such as float32", **repeated)
     backends = ", ".join(backend.value for backend in Backend)
     parser.add_argument("--backend", metavar="NAME", help=f"{backends}; in place of the matrix's own", **repeated)
+    orders = "0 the value, 1 the gradient, 2 a Hessian-vector product; in place of the matrix's own"
+    parser.add_argument("--derivative", metavar="ORDER", type=int, help=orders, **repeated)
     parser.add_argument("--matrix", metavar="FILE.toml", type=Path, help="the matrix that the filters narrow")
     rounds = parser.add_mutually_exclusive_group()
     rounds.add_argument("--rounds", metavar="N", type=int, help="fresh processes a case (default 5)")

@@ -109,7 +109,10 @@ class Exclusion:
         return all(any(_named(_axis(case, axis), value) for value in values) for axis, values in self.match.items())
 
 
-AXES = ("kernel", "framework", "size", "dtype", "backend")
+DERIVATIVES = (0, 1, 2)
+"""The value, the gradient with its objective, a Hessian-vector product."""
+
+AXES = ("kernel", "framework", "size", "dtype", "derivative", "backend")
 """The axes that a filter or an exclusion may name; a framework is ``jax`` or ``jax/jit``."""
 
 
@@ -189,6 +192,7 @@ class Matrix:
                 if value not in choices:
                     raise unknown(what, value, choices, where)
         names = {"kernel": kernels, "size": all_sizes, "dtype": dtypes, "backend": [b.value for b in Backend]}
+        names["derivative"] = [str(order) for order in DERIVATIVES]
         names["framework"] = [*dict.fromkeys(name.partition("/")[0] for name in modes), *modes]
         for exclusion in self.exclude:
             for axis, values in exclusion.match.items():
@@ -215,7 +219,7 @@ class Matrix:
             return f"{kernel.name} is not defined for {case.dtype}"
         return mode.refuses(kernel, case)
 
-    def narrowed(self, **filters: tuple[str, ...]) -> Matrix:
+    def narrowed(self, **filters: tuple[str | int, ...]) -> Matrix:
         """Keep only what the filters name.
 
         Args:
@@ -230,10 +234,10 @@ class Matrix:
         """
         changes: dict[str, Any] = {}
         for axis, wanted in filters.items():
-            have: tuple[str, ...] = getattr(self, f"{axis}s")
+            have: tuple[str | int, ...] = getattr(self, f"{axis}s")
             for value in wanted:
                 if have and not any(_named(entry, value) for entry in have):
-                    raise unknown(axis, value, have, f"--{axis}, in matrix {self.name}")
+                    raise unknown(axis, value, map(str, have), f"--{axis}, in matrix {self.name}")
             if wanted:
                 # An open axis (every kernel's own sizes) takes the filter as it is; expand checks it.
                 kept = [entry for entry in have if any(_named(entry, value) for value in wanted)]
@@ -276,9 +280,27 @@ def backend(name: str, where: str = "") -> Backend:
         raise unknown("backend", name, [b.value for b in Backend], where) from None
 
 
+def derivative(order: object, where: str = "") -> int:
+    """Read the order of a derivative.
+
+    Args:
+        order: 0, 1 or 2.
+        where: the option or file in which it was given.
+
+    Returns:
+        The order.
+
+    Raises:
+        UsageError: it is none of the three.
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or order not in DERIVATIVES:
+        raise unknown("derivative", order, [str(known) for known in DERIVATIVES], where)
+    return order
+
+
 def _axis(case: Case, axis: str) -> str:
     return f"{case.framework}/{case.mode}" if axis == "framework" else str(getattr(case, axis))
 
 
-def _named(entry: str, wanted: str) -> bool:
-    return entry == wanted or ("/" not in wanted and entry.split("/", maxsplit=1)[0] == wanted and "/" in entry)
+def _named(entry: str | int, wanted: str | int) -> bool:
+    return entry == wanted or str(entry).startswith(f"{wanted}/")

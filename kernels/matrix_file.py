@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from kernels.case import AXES, Exclusion, Matrix, backend
+from kernels.case import AXES, DERIVATIVES, Exclusion, Matrix, backend
 from kernels.errors import UsageError, unknown
 
 
@@ -42,7 +42,7 @@ def parse(value: Mapping[str, Any], name: str, where: str) -> Matrix:
     if "derivatives" in value:
         derivatives = value["derivatives"]
         if not isinstance(derivatives, list | tuple) or any(
-            isinstance(d, bool) or d not in (0, 1, 2) for d in derivatives
+            isinstance(d, bool) or not isinstance(d, int) or d not in DERIVATIVES for d in derivatives
         ):
             raise UsageError(f"{where}: derivatives must be a list of 0, 1 and 2, got {derivatives!r}")
         axes["derivatives"] = tuple(dict.fromkeys(derivatives))
@@ -93,7 +93,11 @@ def _exclusion(entry: Mapping[str, Any], where: str) -> Exclusion:
             continue
         if key not in AXES:
             raise unknown("axis", key, AXES, place)
-        match[key] = _strings([value] if isinstance(value, str) else value, key, place)
+        listed = [value] if isinstance(value, str | int) else value
+        if key == "derivative" and isinstance(listed, list | tuple):
+            # Numbers in the file, as in derivatives = [0, 1]; names beside the other axes.
+            listed = [str(order) if isinstance(order, int) else order for order in listed]
+        match[key] = _strings(listed, key, place)
     if not match:
         raise UsageError(f"{place}: name at least one axis of {', '.join(AXES)}")
     return Exclusion(entry["reason"], match)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from kernels.case import Case, Matrix, Plan, Skip, backend
+from kernels.case import Case, Matrix, Plan, Skip, backend, derivative
 from kernels.discovery import find, suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
@@ -25,6 +25,7 @@ class Filters:
         size: size labels.
         dtype: dtype names.
         backend: where to measure, in place of the matrix's own backends: a matrix does not know the machine.
+        derivative: orders of the derivative, in place of the matrix's own: whatever it measures may be differentiated.
     """
 
     kernel: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class Filters:
     size: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ()
     backend: tuple[str, ...] = ()
+    derivative: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """Write the filters as options for the shell, such as ``--kernel dense --size M``."""
@@ -54,7 +56,8 @@ def everything() -> Matrix:
     """Give the matrix of all that there is.
 
     Returns:
-        Every kernel of the suite in every framework and mode, at its own sizes and dtypes, on the host.
+        Every kernel of the suite in every framework and mode, at its own sizes and dtypes, on the host; values, and no
+        derivative.
     """
     return Matrix("all", tuple(suite()), tuple(modes()), dtypes=())
 
@@ -77,7 +80,9 @@ def select(matrix: Matrix, filters: Filters) -> Plan:
     matrix = replace(matrix, kernels=_names((*matrix.kernels, *filter(is_own, filters.kernel)), found))
     axes = asdict(replace(filters, kernel=_names(filters.kernel, found)))
     backends = tuple(dict.fromkeys(backend(name, "--backend") for name in axes.pop("backend")))
-    narrowed = replace(matrix.narrowed(**axes), backends=backends or matrix.backends)
+    orders = tuple(dict.fromkeys(derivative(order, "--derivative") for order in axes.pop("derivative")))
+    narrowed = matrix.narrowed(**axes)
+    narrowed = replace(narrowed, backends=backends or matrix.backends, derivatives=orders or matrix.derivatives)
     kernels = {**suite(), **{name: given.kernels[name] for name, given in found.items()}}
     plan = narrowed.expand(kernels, modes(), {name: (given.source, given.sha256) for name, given in found.items()})
     skips = tuple(skip for skip in plan.skips if _in_product(matrix, skip.case))

@@ -24,6 +24,8 @@ from tests.flows.conftest import ROOT, Command
         (["--size", "XXL"], "unknown size 'XXL'"),
         (["--dtype", "float16"], "choose from float32, float64"),
         (["--backend", "cuda"], "choose from cpu, gpu, tpu"),
+        (["--derivative", "3"], "unknown derivative '3' (--derivative): choose from 0, 1, 2"),
+        (["--derivative", "one"], "--derivative"),
         (["--matrix", "nightlyy"], "unknown matrix 'nightlyy'"),
         (["--matrix", "missing.toml"], "missing.toml: cannot be read (No such file or directory)"),
         (["--kernel", "dense", "--framework", "python"], "no case is left"),

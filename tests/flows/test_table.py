@@ -86,6 +86,19 @@ def test_dtypes_are_compared_with_their_own_kind_only() -> None:
     assert "2x" not in table[jit.id]
 
 
+def test_derivatives_are_compared_with_their_own_kind_only() -> None:
+    jit = replace(NUMPY, framework="jax", mode="jit")
+    rows = [
+        measured(NUMPY, steady=2e6),
+        measured(replace(jit, mode="eager"), steady=3e6),
+        measured(replace(jit, derivative=1), first_call=1.01e8, compile=4e7, steady=1e6),
+    ]
+    assert "2x" not in lines(rows)[replace(jit, derivative=1).id]
+    assert "50 [50, 50]" not in lines(rows)[replace(jit, derivative=1).id]
+    rows.append(measured(replace(jit, mode="eager", derivative=1), steady=3e6))
+    assert "50 [50, 50]" in lines(rows)[replace(jit, derivative=1).id]
+
+
 def test_skipped_cells_have_no_row_and_failed_ones_their_reason() -> None:
     other = replace(NUMPY, size="S")
     failed = replace(measured(other, Status.KILLED), reason="the process died by SIGKILL")

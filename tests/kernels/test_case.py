@@ -15,6 +15,7 @@ from kernels.case import Backend, Case, Exclusion, Matrix, backend
 from kernels.discovery import suite
 from kernels.errors import UsageError
 from kernels.frameworks import modes
+from kernels.spec import Tolerance
 
 
 def subsets(values, least=1):
@@ -28,7 +29,13 @@ exclusions = st.builds(
     Exclusion,
     reason=st.text(min_size=1),
     match=st.fixed_dictionaries(
-        {}, optional={"kernel": subsets(suite()), "size": subsets(SIZES), "framework": subsets(modes())}
+        {},
+        optional={
+            "kernel": subsets(suite()),
+            "size": subsets(SIZES),
+            "framework": subsets(modes()),
+            "derivative": subsets("012"),
+        },
     ).filter(bool),
 )
 
@@ -106,7 +113,7 @@ def test_narrowing_keeps_exactly_the_cells_that_match(data):
 
 @given(matrices())
 def test_narrowing_by_nothing_changes_nothing(matrix):
-    assert matrix.narrowed(kernel=(), framework=(), size=(), dtype=(), backend=()) == matrix
+    assert matrix.narrowed(kernel=(), framework=(), size=(), dtype=(), derivative=(), backend=()) == matrix
 
 
 def test_a_framework_without_its_mode_stands_for_all_of_its_modes():
@@ -119,6 +126,36 @@ def test_a_framework_without_its_mode_stands_for_all_of_its_modes():
 def test_an_open_axis_takes_the_filter_as_it_is():
     matrix = Matrix("m", kernels=("total",), frameworks=("numpy/eager",))
     assert matrix.narrowed(size=("L",)).sizes == ("L",)
+
+
+def test_derivatives_are_narrowed_and_excluded_as_the_other_axes_are():
+    matrix = Matrix("m", kernels=("matmul",), frameworks=("jax/jit",), sizes=("S",), derivatives=(0, 1, 2))
+    assert matrix.narrowed(derivative=(1,)).derivatives == (1,)
+    excluded = replace(matrix, exclude=(Exclusion("not today", {"derivative": ("1", "2")}),))
+    plan = excluded.expand(suite(), modes())
+    assert {case.derivative for case in plan.cases} == {0}
+    assert {(skip.case.derivative, skip.reason) for skip in plan.skips} == {(1, "not today"), (2, "not today")}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "framework", "order", "reason"),
+    [
+        ({}, "numpy/eager", 1, "numpy has no derivative of order 1"),
+        ({"differentiable": ()}, "jax/jit", 1, "sincos has no derivative"),
+        ({"linear": True}, "jax/jit", 2, "sincos has no second derivative: it is linear"),
+        ({"linear": True}, "jax/jit", 1, None),
+        ({"dtypes": ("int32",), "tolerance": {"int32": Tolerance(0, 0)}}, "jax/jit", 1, "has no derivative in int32"),
+    ],
+)
+def test_a_derivative_that_there_is_not_is_a_skip_with_its_reason(kernel, framework, order, reason):
+    changed = replace(suite()["sincos"], **{"differentiable": (0,), **kernel})
+    matrix = Matrix("m", ("sincos",), (framework,), ("S",), changed.dtypes, (order,))
+    plan = matrix.expand({"sincos": changed}, modes())
+    if reason is None:
+        assert plan.cases and not plan.skips
+    else:
+        assert not plan.cases
+        assert all(reason in skip.reason for skip in plan.skips)
 
 
 cases = st.builds(
@@ -199,6 +236,7 @@ def test_plain_data_gives_the_matrix_back(matrix):
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nderivatives = [3]', "derivatives must be"),
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nderivatives = [true]', "derivatives must be"),
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nderivatives = 1', "derivatives must be"),
+        ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nderivatives = [1.0]', "derivatives must be"),
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nsampling = 3', "sampling must be a table"),
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\nexclude = "x"', "exclude must be a list of tables"),
         ('kernels = ["dense"]\nframeworks = ["jax/jit"]\n[[exclude]]\nkernel = "dense"', "needs a reason"),
@@ -215,6 +253,16 @@ def test_a_malformed_file_is_one_line_that_names_it(tmp_path, text, words):
     assert message.count("\n") == 0
     assert words in message
     assert "bad.toml" in message
+
+
+@pytest.mark.parametrize(("written", "match"), [("1", ("1",)), ("[1, 2]", ("1", "2")), ('"2"', ("2",))])
+def test_an_exclusion_names_derivatives_as_numbers(tmp_path, written, match):
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'kernels = ["dense"]\nframeworks = ["jax/jit"]\n[[exclude]]\nderivative = {written}\nreason = "slow"'
+    )
+    (exclusion,) = matrix_file.read(file).exclude
+    assert exclusion.match == {"derivative": match}
 
 
 def test_a_file_that_cannot_be_read_is_one_line_too(tmp_path):
@@ -238,6 +286,7 @@ def test_a_file_that_cannot_be_read_is_one_line_too(tmp_path):
         ({"exclude": (Exclusion("x", {"framework": ("jix",)}),)}, "did you mean jax"),
         ({"exclude": (Exclusion("x", {"size": ("XXL",)}),)}, "unknown size 'XXL'"),
         ({"exclude": (Exclusion("x", {"backend": ("gpo",)}),)}, "did you mean gpu"),
+        ({"exclude": (Exclusion("x", {"derivative": ("3",)}),)}, "unknown derivative '3'"),
     ],
 )
 def test_a_matrix_of_what_does_not_exist_is_refused_with_the_choices(changes, words):

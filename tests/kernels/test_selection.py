@@ -63,6 +63,16 @@ def test_backends_replace_those_of_the_matrix_and_what_cannot_run_there_is_skipp
     assert "numpy runs on cpu only" in {skip.reason for skip in plan.skips}
 
 
+def test_derivatives_replace_those_of_the_matrix_and_what_has_none_is_skipped_with_a_reason():
+    plan = select(everything(), Filters(kernel=("matmul",), size=("S",), dtype=("float32",), derivative=(1, 2)))
+
+    assert {case.derivative for case in plan.cases} == {1, 2}
+    assert {"numpy has no derivative of order 1", "numba has no derivative of order 2"} <= {
+        skip.reason for skip in plan.skips
+    }
+    assert {case.derivative for case in select(everything(), Filters()).cases} == {0}
+
+
 def test_exclusions_of_the_matrix_hold_under_filters():
     matrix = Matrix(
         "own",
@@ -86,6 +96,7 @@ def test_exclusions_of_the_matrix_hold_under_filters():
         ({"kernel": ("double",), "size": ("L",)}, ["unknown size 'L'", "choose from S"]),
         ({"dtype": ("float31",)}, ["unknown dtype 'float31'", "float32"]),
         ({"backend": ("GPU",)}, ["unknown backend 'GPU'", "cpu, gpu, tpu"]),
+        ({"derivative": (3,)}, ["unknown derivative '3'", "--derivative", "choose from 0, 1, 2"]),
         ({"kernel": ("",)}, ["unknown kernel ''"]),
     ],
 )
