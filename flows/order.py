@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,8 +29,8 @@ class InlineMatrix(BaseModel):
 
     model_config = ConfigDict(extra="forbid", title="Matrix")
 
-    kernels: list[str] = Field(description="Kernel names, such as dense.")
-    frameworks: list[str] = Field(description="Framework and mode, such as jax/jit.")
+    kernels: list[str] | Literal["all"] = Field(description="Kernel names, such as dense, or all.")
+    frameworks: list[str] | Literal["all"] = Field(description="Framework and mode, such as jax/jit, or all.")
     sizes: list[str] = Field(default=[], description="Size labels; empty takes every kernel's own sizes.")
     dtypes: list[str] = Field(default=["float32", "float64"], description="Dtype names.")
     title: str = Field(default="", description="What it is for, in a line.")

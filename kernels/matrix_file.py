@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from kernels.case import AXES, DERIVATIVES, Exclusion, Matrix, backend
+from kernels.discovery import suite
 from kernels.errors import UsageError, unknown
+from kernels.frameworks import modes
 
 
 def parse(value: Mapping[str, Any], name: str, where: str) -> Matrix:
     """Read a matrix from plain data, as a TOML file or a flow's parameter gives it.
 
     Args:
-        value: keys as the fields of Matrix; ``exclude`` a list of tables with a reason.
+        value: keys as the fields of Matrix; ``exclude`` a list of tables with a reason. "all" for kernels or
+            frameworks takes every one there is.
         name: the matrix's name.
         where: the file, for messages.
 
@@ -32,10 +35,12 @@ def parse(value: Mapping[str, Any], name: str, where: str) -> Matrix:
             raise unknown("key", key, known, where)
     for key in ("kernels", "frameworks"):
         if key not in value:
-            raise UsageError(f"{where}: the key {key} is missing; give a list such as {key} = [...]")
+            raise UsageError(f'{where}: the key {key} is missing; give a list such as {key} = [...], or "all"')
     axes: dict[str, Any] = {}
-    for key in ("kernels", "frameworks", "sizes", "dtypes"):
-        if key in value:
+    for key, everything in (("kernels", suite), ("frameworks", modes), ("sizes", None), ("dtypes", None)):
+        if key in value and value[key] == "all" and everything:
+            axes[key] = tuple(everything())
+        elif key in value:
             axes[key] = _strings(value[key], key, where)
     if "backends" in value:
         axes["backends"] = tuple(backend(b, where) for b in _strings(value["backends"], "backends", where))

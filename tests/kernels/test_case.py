@@ -223,6 +223,12 @@ def test_plain_data_gives_the_matrix_back(matrix):
     assert matrix_file.parse(json.loads(json.dumps(value)), "drawn", "here") == matrix
 
 
+def test_all_is_every_kernel_and_every_mode_that_there_is():
+    matrix = matrix_file.parse({"kernels": "all", "frameworks": "all"}, "drawn", "here")
+    assert matrix.kernels == tuple(suite())
+    assert matrix.frameworks == tuple(modes())
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
