@@ -1,0 +1,74 @@
+"""What TensorFlow's programs tell of themselves: the traced graph, and the text of what XLA made of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kernels.frameworks.jax import program_text
+
+
+def text(graph: Any) -> str:
+    """Print a traced graph with the functions that it calls.
+
+    Args:
+        graph: a ``FuncGraph``.
+
+    Returns:
+        Its definition, as TensorFlow prints it.
+    """
+    return str(graph.as_graph_def())
+
+
+def inputs_read(graph: Any) -> int:
+    """Count the inputs that the outputs, or what has side effects, depend on.
+
+    Args:
+        graph: a ``FuncGraph``; what it calls is taken to read whatever it is given.
+
+    Returns:
+        The number of inputs; captured tensors are none.
+    """
+    waiting = [output.op for output in graph.outputs] + list(graph.control_outputs)
+    reached: set[Any] = set()
+    while waiting:
+        operation = waiting.pop()
+        if operation not in reached:
+            reached.add(operation)
+            waiting += [tensor.op for tensor in operation.inputs] + list(operation.control_inputs)
+    captured = {id(tensor) for tensor in graph.internal_captures}
+    return sum(tensor.op in reached for tensor in graph.inputs if id(tensor) not in captured)
+
+
+def hlo_text(hlo: str) -> str:
+    """Take the lines of source, and the process's own count of functions, out of a program's text.
+
+    Args:
+        hlo: as XLA prints it.
+
+    Returns:
+        The same for the same program.
+    """
+    return re.sub(r"\b(a_inference_\w+?)_\d+__", r"\1__", program_text(hlo))
+
+
+def parameters_read(hlo: str) -> int | None:
+    """Count the parameters that a compiled program's entry reads: those that it does not read it has nevertheless.
+
+    Args:
+        hlo: as XLA prints it.
+
+    Returns:
+        The number of parameters read; None where the text has no entry.
+    """
+    entry = re.search(r"^ENTRY .*?^}", hlo, re.MULTILINE | re.DOTALL)
+    if entry is None:
+        return None
+    body = entry.group().partition("\n")[2]
+    names = re.findall(r"(%?[\w.\-]+) = \S+ parameter\(\d+\)", body)
+    returned = set(re.findall(r"ROOT (%?[\w.\-]+) = ", body))
+    return sum(name in returned or len(_mentions(name, body)) > 1 for name in names)
+
+
+def _mentions(name: str, body: str) -> list[str]:
+    return re.findall(rf"(?<![\w.\-%]){re.escape(name)}(?![\w.\-])", body)
