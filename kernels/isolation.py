@@ -46,6 +46,12 @@ DROPPED = (
     "PYTHONPROFILEIMPORTTIME",
     "PYTHONSTARTUP",
     "PYTHONTRACEMALLOC",
+    "TF_CPP_MAX_VLOG_LEVEL",
+    "TF_CPP_VMODULE",
+    "TF_DUMP_GRAPH_PREFIX",
+    "TF_FUNCTION_JIT_COMPILE_DEFAULT",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
     "TF_XLA_FLAGS",
     "TORCHDYNAMO_",
     "TORCHINDUCTOR_",
@@ -71,6 +77,8 @@ def environment(threads: int) -> dict[str, str]:
     if threads == 1:
         # XLA has no thread count of its own on the CPU: it takes the affinity, and Eigen asks for this.
         kept["XLA_FLAGS"] = f"{kept.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    # Keras, which TensorFlow imports, imports pandas and so Arrow, whose allocator starts a thread before the fork.
+    kept["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     return kept | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
