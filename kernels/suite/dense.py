@@ -45,6 +45,16 @@ def numba() -> Function:
     return dense_loops
 
 
+def tensorflow() -> Function:
+    """Write it in TensorFlow's operations."""
+    import tensorflow as tf
+
+    def dense_tf(x: Any, w: Any, b: Any) -> Any:
+        return tf.reduce_mean(tf.tanh(tf.matmul(x, w) + b))
+
+    return dense_tf
+
+
 KERNEL = Kernel(
     name="dense",
     summary="mean(tanh(x @ w + b))",
@@ -59,5 +69,6 @@ KERNEL = Kernel(
     # A mean of up to 10^6 values near 0: the absolute part is the rounding of a sequential float32 sum of them.
     tolerance={"float32": Tolerance(1e-3, 1e-5), "float64": Tolerance(1e-9, 1e-12)},
     array=dense,
-    implementations={"numba": numba},
+    implementations={"numba": numba, "tensorflow": tensorflow},
+    differentiable=(0, 1, 2),
 )

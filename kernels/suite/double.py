@@ -42,6 +42,15 @@ def python() -> Function:
     return double_scalar
 
 
+def tensorflow() -> Function:
+    """Write it for a tensor."""
+
+    def double_tf(x: Any) -> Any:
+        return x * 2
+
+    return double_tf
+
+
 KERNEL = Kernel(
     name="double",
     summary="x * 2 of one number",
@@ -52,5 +61,5 @@ KERNEL = Kernel(
     # A doubling is exact in binary floating point.
     tolerance={"float32": Tolerance(0.0, 0.0), "float64": Tolerance(0.0, 0.0)},
     array=double,
-    implementations={"numba": numba, "python": python},
+    implementations={"numba": numba, "python": python, "tensorflow": tensorflow},
 )
