@@ -27,7 +27,7 @@ MOST_RELATIVE = 0.1
 TELLING = 0.05
 """A finite difference whose own uncertainty is a larger share of what it is compared with tells nothing."""
 
-CHECK_NS = 1_000_000_000
+CHECK_NS = 200_000_000
 """Comparisons beyond the first two are begun within this time of the check, so that its cost is bounded."""
 
 COORDINATES = 2

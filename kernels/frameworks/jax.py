@@ -153,12 +153,13 @@ class Jax(Framework):
             function = functools.partial(kernel.array, self._jnp)
         else:
             raise LookupError(f"{kernel.name} has no jax implementation")
-        if case.derivative:
-            # Of what was decorated: a compiled function within the compiled derivative would donate, or be a call.
-            function = derived(getattr(function, "__wrapped__", function), kernel.differentiable, case.derivative)
         decorated = hasattr(function, "trace") and hasattr(function, "lower")
+        if decorated and (case.derivative or case.mode == "eager"):
+            function, decorated = getattr(function, "__wrapped__", function), False
+        if case.derivative:
+            function = derived(function, kernel.differentiable, case.derivative)
         if case.mode == "eager":
-            return Program(getattr(function, "__wrapped__", function) if decorated else function)
+            return Program(function)
         jitted = function if decorated else self._jax.jit(function, donate_argnums=kernel.donates)
         stages = _Stages(jitted)
         return Program(

@@ -86,10 +86,11 @@ def run(isolation: Isolation) -> Run:
         cache_dir: str | None = None,
         size: str | None = None,
         dtype: str | None = None,
+        derivative: int = 0,
         **settings: float,
     ) -> Outcome:
         axes = {name: value for name, value in (("size", size), ("dtype", dtype)) if value}
-        case = case_of(kernel, mode, file, **axes)
+        case = replace(case_of(kernel, mode, file, **axes), derivative=derivative)
         return isolation.run(Assignment(case, role, replace(TINY, **settings), 0, cache_dir))  # type: ignore[arg-type]
 
     return run
