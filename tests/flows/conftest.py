@@ -1,4 +1,4 @@
-"""What the tests of flows share: a Prefect server of their own, and runs of the command."""
+"""What the tests of flows share: a Prefect server and an S3 server of their own, and runs of the command."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.flows.proxy import Proxy
+from tests.flows.seaweed import ADMIN, REGION, Bucket, SeaweedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,3 +45,42 @@ def jitmatrix(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]:
+    """Start the S3-compatible server once."""
+    server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def bucket(seaweed: SeaweedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """Make a bucket, and set the environment with which boto3 finds it; what the user has set is out of reach."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "JITMATRIX_"))]:
+        monkeypatch.delenv(name)
+    variables = {
+        "AWS_ACCESS_KEY_ID": ADMIN[0],
+        "AWS_SECRET_ACCESS_KEY": ADMIN[1],
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ENDPOINT_URL": seaweed.endpoint,
+        "AWS_CONFIG_FILE": str(tmp_path / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "aws-credentials"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "JITMATRIX_SPOOL": str(tmp_path / "spool"),
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return Bucket.new(seaweed)
+
+
+@pytest.fixture
+def proxy(bucket: Bucket, seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """Put a proxy that fails where a test says so between the product and the server."""
+    with Proxy(seaweed.port).running() as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", running.endpoint)
+        yield running
