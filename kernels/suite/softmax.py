@@ -73,8 +73,8 @@ KERNEL = Kernel(
     dtypes=("float32", "float64", "bfloat16"),
     inputs=inputs,
     work=work,
-    # A difference of order 10 is rounded before its exponential is taken: one of 8 to 16 in bfloat16 by 1/32 at most, 3 %
-    # of the value, and eps for each step after. The absolute part forgives the small values of larger differences.
+    # A difference of order 10 is rounded before its exponential is taken: in bfloat16 one of 8 to 16 by 1/32 at most,
+    # 3 % of the value, and eps for each step after. The absolute part forgives the small values of larger ones.
     tolerance={
         "float32": Tolerance(1e-5, 1e-9),
         "float64": Tolerance(1e-13, 1e-18),
