@@ -67,11 +67,8 @@ KERNEL = Kernel(
     dtypes=("float32", "float64"),
     inputs=inputs,
     work=work,
-    # |output - reference| <= absolute + relative * |reference|; relative: the rounding of long sums, tried at every size.
-    tolerance={
-        "float32": Tolerance(relative=1e-3, absolute=1e-6),
-        "float64": Tolerance(relative=1e-10, absolute=1e-12),
-    },
+    # |output - reference| <= absolute + relative * |reference|: here the rounding of long sums, tried at every size.
+    tolerance={"float32": Tolerance(relative=1e-3, absolute=0.0), "float64": Tolerance(relative=1e-10, absolute=0.0)},
     array=template,
     # A framework (jax) or a mode of it (jax/jit) to the function that builds its own form.
     implementations={"numba": numba, "tensorflow": tensorflow},
