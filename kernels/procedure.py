@@ -12,6 +12,7 @@ from kernels.discovery import find
 from kernels.frameworks import frameworks
 from kernels.frameworks.framework import Program
 from kernels.guards import Finding, Flag
+from kernels.loading import check_unchanged
 from kernels.loops import feed_of, sample_loops
 from kernels.phase import Phase
 from kernels.process import Emit, Process
@@ -41,6 +42,8 @@ def perform(assignment: Assignment, emit: Emit) -> None:
     framework.first_program()
     opened = perf_counter_ns()
     # After the settings of the case: what a user's file computes at its top must be computed under them.
+    if case.source and case.source_sha256:
+        check_unchanged(case.source, case.source_sha256)
     kernel = find(case.kernel, case.source)
     emit({"kind": "facts", "facts": framework.facts()})
     roles = {Role.STEADY: _steady, Role.FIRST_CALL: _first_call, Role.CACHE: _cache}
