@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from time import perf_counter_ns
@@ -10,7 +11,7 @@ from kernels import floors, guards, memo, program_guard
 from kernels.assignment import Assignment, Role
 from kernels.discovery import find
 from kernels.frameworks import frameworks
-from kernels.frameworks.framework import Program
+from kernels.frameworks.framework import Framework, Program
 from kernels.guards import Finding, Flag
 from kernels.loading import check_unchanged
 from kernels.loops import feed_of, sample_loops
@@ -38,7 +39,12 @@ def perform(assignment: Assignment, emit: Emit) -> None:
     """
     case = assignment.case
     start = perf_counter_ns()
-    framework = frameworks()[case.framework](case.backend, case.dtype, assignment.cache_dir)
+    with contextlib.closing(frameworks()[case.framework](case.backend, case.dtype, assignment.cache_dir)) as framework:
+        _perform(assignment, framework, start, emit)
+
+
+def _perform(assignment: Assignment, framework: Framework, start: int, emit: Emit) -> None:
+    case = assignment.case
     framework.first_program()
     opened = perf_counter_ns()
     # After the settings of the case: what a user's file computes at its top must be computed under them.
@@ -69,12 +75,17 @@ def _cache(process: Process) -> None:
     """Compile against a persistent cache: it fills on the first visit and is read on the second."""
     args = process.framework.place(process.inputs)
     program = process.framework.program(process.kernel, process.case)
-    for phase, stage in program.stages:
+    stages = dict(program.stages)
+    for phase, stage in stages.items():
         if phase is Phase.COMPILE:
             with process.clock(Phase.RELOAD):
                 stage(args)
         else:
             stage(args)
+    if Phase.COMPILE not in stages:
+        # What is compiled by its first call is loaded again by its first call.
+        with process.clock(Phase.RELOAD):
+            process.complete(program.call(*args))
 
 
 def _steady(process: Process) -> None:
@@ -88,26 +99,17 @@ def _steady(process: Process) -> None:
         with process.clock(phase):
             stage(args)
     staged = framework.events.copy() if program.stages else None
-    compiled = program.compiled()
-    if compiled is not None:
-        process.fact(
-            program_hash=hashlib.sha256(compiled.text.encode()).hexdigest() if compiled.text else None,
-            program_operations=compiled.operations,
-            program_straight=program_guard.straight(compiled.text) if compiled.text else None,
-            program_nbytes=compiled.nbytes,
-            program_peak_nbytes=compiled.peak_nbytes,
-        )
-        if process.keep_text and compiled.text:
-            process.emit({"kind": "text", "text": compiled.text})
-        # A second derivative may need no more of the inputs than its direction, as that of a quadratic form.
-        count = 1 if case.derivative == 2 else len(args)
-        process.flag(program_guard.judge(compiled, count, floors.declared_work(case), case.dtype))
+    if program.stages:
+        _describe(process, program, len(args))
     feed, fed = feed_of(process, args)
     (first_args,) = feed(1)
     output = process.complete(program.call(*first_args))
     problem = process.check(output)
     if problem:
         raise WrongOutputError(problem)
+    if not program.stages:
+        # What has no stage was compiled by that call.
+        _describe(process, program, len(args))
     process.flag(guards.device(framework, output, case.backend.value))
     process.fact(
         output_dtype=framework.dtype_of(leaves(output)[0]), gc="collected, off", output_hash=process.hash(output)
@@ -121,11 +123,30 @@ def _steady(process: Process) -> None:
         # When a call fails because the one before it consumed its input, the row says so.
         process.flag(guards.changed_inputs(framework, fed, process.inputs, kernel.donates))
     sound = _check_repeat(process, loop.last)
+    process.flag([Finding(Flag.FALLBACK, reason) for reason in framework.fallbacks()])
     process.flag(guards.foreign(framework.MODULE, sys.modules.keys() - loaded))
     if process.first_round and sound:
         _probe(process, program, args)
     if Phase.RETRACE in process.phases:
         _retrace(process, program)
+
+
+def _describe(process: Process, program: Program, count: int) -> None:
+    """Record what is known of the compiled program, and judge it by the number of inputs that the case has."""
+    compiled = program.compiled()
+    if compiled is not None:
+        process.fact(
+            program_hash=hashlib.sha256(compiled.text.encode()).hexdigest() if compiled.text else None,
+            program_operations=compiled.operations,
+            program_straight=program_guard.straight(compiled.text) if compiled.text else None,
+            program_nbytes=compiled.nbytes,
+            program_peak_nbytes=compiled.peak_nbytes,
+        )
+        if process.keep_text and compiled.text:
+            process.emit({"kind": "text", "text": compiled.text})
+        # A second derivative may need no more of the inputs than its direction, as that of a quadratic form.
+        least = 1 if process.case.derivative == 2 else count
+        process.flag(program_guard.judge(compiled, least, floors.declared_work(process.case), process.case.dtype))
 
 
 def _check_repeat(process: Process, output: object) -> bool:

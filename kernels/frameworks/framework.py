@@ -318,6 +318,17 @@ class Framework:
         """Give settings of the framework that bear on a timing, such as matmul precision."""
         return {}
 
+    def fallbacks(self) -> list[str]:
+        """Say where calls were not computed as the mode says, by the framework's own account; asked after the loops.
+
+        Returns:
+            A reason for each, in words; empty where there is none, or the framework tells of none.
+        """
+        return []
+
+    def close(self) -> None:
+        """Remove what the framework left on disk for this process; asked once, at its end."""
+
     def device_peak_nbytes(self) -> int | None:
         """Read how much memory of the device this process has held at most.
 
