@@ -13,7 +13,7 @@ from kernels.assignment import Role
 from kernels.case import Backend, Case, Skip
 from kernels.floors import share
 from kernels.frameworks import frameworks
-from kernels.guards import Finding
+from kernels.guards import Finding, Flag
 from kernels.phase import REPEATED, Phase
 from kernels.statistics import per_call
 
@@ -69,6 +69,18 @@ class Reading:
         event_ns = round(seconds[own] * 1e9) if own in seconds else None
         return cls(phase, tuple(record["samples"]), record["inner_calls"], events, event_ns)
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Reading:
+        """Read back what ``asdict`` gave.
+
+        Args:
+            value: the mapping.
+
+        Returns:
+            The reading.
+        """
+        return cls(**{**value, "phase": Phase(value["phase"]), "samples": tuple(value["samples"])})
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -97,6 +109,28 @@ class Outcome:
     output: str = ""
     peak_nbytes: int | None = None
     wall_ns: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the outcome as plain values, to be kept until its case is done."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Outcome:
+        """Read back what ``to_json`` gave.
+
+        Args:
+            value: the mapping.
+
+        Returns:
+            The outcome.
+        """
+        readings = [Reading.from_json(reading) for reading in value["readings"]]
+        findings = [
+            Finding(Flag(found["flag"]), found["reason"], tuple(map(Phase, found["phases"])))
+            for found in value["findings"]
+        ]
+        named = {"role": Role(value["role"]), "status": Status(value["status"])}
+        return cls(**{**value, **named, "readings": readings, "findings": findings})
 
     @property
     def harness_ns(self) -> int:
