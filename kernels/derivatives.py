@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernels.checking import Answer, misshapen
-from kernels.differences import Direction, Objective
+from kernels.differences import RUNGS, Direction, Objective
 from kernels.frameworks.framework import Framework
 from kernels.spec import Kernel, dtype_named, is_floating, leaves
 
@@ -150,14 +150,18 @@ class DerivedAnswer(Answer):
     def _compare(self, got: float, name: str, direction: Direction, spread: float) -> str | bool:
         """Give the disagreement, or whether the comparison told anything."""
         wrong = ""
-        for difference, uncertainty in self._objective.differences(name, direction):
+        for rung in RUNGS:
+            near, uncertainty = self._objective.difference(name, direction, rung)
+            size, allowed = max(spread, abs(near), abs(got)), self._relative * (spread + abs(near))
+            # What more than rounding disturbs does not agree by chance: where it agrees, one step is enough.
+            if not abs(got - near) <= allowed + uncertainty:
+                uncertainty += abs(near - self._objective.difference(name, direction, 2 * rung)[0])
             # NaN, where a step leaves the domain, tells nothing either.
-            if not uncertainty <= TELLING * max(spread, abs(difference), abs(got)):
+            if not uncertainty <= TELLING * size:
                 continue
-            allowed = self._relative * (spread + abs(difference))
-            if abs(got - difference) <= allowed + uncertainty:
+            if abs(got - near) <= allowed + uncertainty:
                 return True
-            wrong = wrong or f"{got:.9g} for {difference:.9g} by differences; allowed {allowed + uncertainty:.3g}"
+            wrong = wrong or f"{got:.9g} for {near:.9g} by differences; allowed {allowed + uncertainty:.3g}"
             if uncertainty <= allowed:
                 break
         return wrong or False

@@ -1,8 +1,8 @@
-"""Central differences of an objective in float64, first and mixed second ones, each with its uncertainty."""
+"""Central differences of an objective in float64, first and mixed second ones, each with its rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -42,22 +42,20 @@ class Objective:
         self._along = None if along is None else [v.astype(np.float64) for v in along]
         self._known: dict[tuple[str, float], tuple[float, float]] = {}
 
-    def differences(self, name: str, direction: Direction) -> Iterator[tuple[float, float]]:
-        """Differentiate along a direction, with one step after the other.
+    def difference(self, name: str, direction: Direction, factor: float) -> tuple[float, float]:
+        """Differentiate along a direction; with ``along``, twice: along that and the direction.
 
         Args:
-            name: of the direction, under which its differences are remembered.
+            name: of the direction, under which the difference is remembered.
             direction: where to.
+            factor: of the step.
 
-        Yields:
-            The derivative, and its uncertainty: by how much it changes when the step is doubled, and the rounding of
-            the outputs. With ``along`` it is the second derivative along that and the direction.
+        Returns:
+            The derivative, and what the rounding of the outputs may have done to it.
         """
-        for rung in RUNGS:
-            if (name, rung) not in self._known:
-                (near, rounding), (far, _) = (self._difference(direction, rung * factor) for factor in (1.0, 2.0))
-                self._known[name, rung] = near, abs(near - far) + rounding
-            yield self._known[name, rung]
+        if (name, factor) not in self._known:
+            self._known[name, factor] = self._difference(direction, factor)
+        return self._known[name, factor]
 
     def _difference(self, direction: Direction, factor: float) -> tuple[float, float]:
         if self._along is None:
