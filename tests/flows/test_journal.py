@@ -50,6 +50,7 @@ outcomes = st.builds(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(outcome=outcomes)
 def test_an_outcome_comes_back_from_the_journal_as_it_was(outcome, tmp_path_factory):
     path = place(tmp_path_factory.mktemp("root"), "run")
@@ -84,7 +85,7 @@ def filled(path: Path) -> tuple[bytes, list[int]]:
     return content, [at + 1 for at, byte in enumerate(content) if byte == 10]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_line_that_was_cut_off_never_was_and_the_next_one_is_written_after_the_last_whole_one(data, tmp_path_factory):
     path = place(tmp_path_factory.mktemp("root"), "run")
