@@ -1,6 +1,6 @@
 """embedding: a bag of embeddings, ``y[i] = mean over j of table[indices[i, j]]``.
 
-It is linear in the table: a Hessian would be nothing but zeros, so it takes no part in the derivatives.
+It is linear in the table: its gradient, dense though a bag names few of the rows, does not depend on the table.
 """
 
 from __future__ import annotations
@@ -83,4 +83,6 @@ KERNEL = Kernel(
     tolerance={"float32": Tolerance(1e-6, 2e-6), "float64": Tolerance(1e-15, 4e-15)},
     array=embedding,
     implementations={"numba": numba, "torch": torch, "tensorflow": tensorflow},
+    differentiable=(0,),
+    linear=True,
 )
