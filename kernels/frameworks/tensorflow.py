@@ -44,6 +44,7 @@ class TensorFlow(Framework):
         # Read when XLA is first used, and not on import.
         os.environ["TF_XLA_FLAGS"] = f"--tf_xla_persistent_cache_directory={cache_dir}" if cache_dir else ""
         self._cache_dir = cache_dir
+        self._traced: _Traced | None = None
         try:
             import tensorflow as tf
         except ImportError as error:
@@ -102,20 +103,22 @@ class TensorFlow(Framework):
             return Program(function)
         xla = case.mode == "xla"
         decorated = self._tf.function(function, jit_compile=xla)
-        traced = _Traced(decorated, xla, self._tf.errors.OpError)
+        traced = self._traced = _Traced(decorated, xla, self._tf.errors.OpError)
         call = self._counting_cached(decorated) if self._cache_dir else decorated
         return Program(call, ((Phase.TRACE, traced.trace),), traced.describe)
 
     def _counting_cached(self, function: Function) -> Function:
         """Tell hits from misses by the files: TensorFlow counts the one and shows neither."""
-        folder = Path(str(self._cache_dir))
+        folder, known = Path(str(self._cache_dir)), self.events.compiles
 
         def call(*args: Any) -> Any:
-            before, compiles = set(folder.glob("*")), self.events.compiles
+            nonlocal known
+            before = set(folder.glob("*"))
             output = function(*args)
             written = len(set(folder.glob("*")) - before)
             self.events.cache_misses += written
-            self.events.cache_hits += max(self.events.compiles - compiles - written, 0)
+            self.events.cache_hits += self.events.compiles - known - written
+            known = self.events.compiles
             return output
 
         return call
@@ -148,6 +151,15 @@ class TensorFlow(Framework):
         """Read the dtype of the tensor itself."""
         dtype = getattr(leaf, "dtype", None)
         return str(dtype.name) if dtype is not None else type(leaf).__name__
+
+    def fallbacks(self) -> list[str]:
+        """Tell of functions that were not run as graphs, and of graphs that have Python do their work."""
+        if self._traced is None:
+            return []
+        found = [f"the traced function calls back into Python: {name}" for name in self._traced.python_calls()]
+        if self._tf.config.functions_run_eagerly():
+            found.append("the kernel had every tf.function run eagerly: tf.config.run_functions_eagerly")
+        return found
 
     def device_peak_nbytes(self) -> int | None:
         """Read the allocator's own count; the host has none."""
@@ -186,17 +198,22 @@ def derived(function: Function, positions: tuple[int, ...], order: int) -> Funct
     """
     import tensorflow as tf
 
-    def gradients(tape: Any, target: Any, sources: Any, **options: Any) -> Any:
+    def summed(output: Any) -> Any:
+        return tf.add_n([tf.reduce_sum(leaf) for leaf in leaves(output) if leaf.dtype.is_floating])
+
+    def differentiated(tape: Any, target: Any, sources: Any, **options: Any) -> Any:
         found = tape.gradient(target, sources, unconnected_gradients=tf.UnconnectedGradients.ZERO, **options)
         # The gradient of a gather comes as slices, which no tape can follow and no caller wants.
         return tuple(tf.convert_to_tensor(gradient) for gradient in found)
+
+    # AutoGraph would take most of the trace for what is no part of the kernel.
+    objective_of, gradients = map(tf.autograph.experimental.do_not_convert, (summed, differentiated))
 
     def value_and_gradient(*args: Any) -> Any:
         sources = [args[position] for position in positions]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
-            floating = [leaf for leaf in leaves(function(*args)) if leaf.dtype.is_floating]
-            objective = tf.add_n([tf.reduce_sum(leaf) for leaf in floating])
+            objective = objective_of(function(*args))
         return objective, gradients(tape, objective, sources)
 
     if order == 1:
@@ -225,6 +242,9 @@ class _Traced:
         self._args, self._concrete = args, self._function.get_concrete_function(*args)
         return self._concrete
 
+    def python_calls(self) -> list[str]:
+        return tensorflow_program.python_calls(self._concrete.graph)
+
     def describe(self) -> Compiled | None:
         """Read the traced graph, or what XLA makes of it: compiled once more for that, in no timed phase."""
         if not self._xla:
@@ -232,7 +252,7 @@ class _Traced:
             return Compiled(tensorflow_program.text(graph), tensorflow_program.inputs_read(graph))
         try:
             hlo = self._function.experimental_get_compiler_ir(*self._args)("optimized_hlo")
-        except self._refused:
+        except (self._refused, ValueError):
             # The first call is refused as well, and says so.
             return None
         return Compiled(tensorflow_program.hlo_text(hlo), tensorflow_program.parameters_read(hlo))

@@ -20,6 +20,20 @@ def text(graph: Any) -> str:
     return str(graph.as_graph_def())
 
 
+def python_calls(graph: Any) -> list[str]:
+    """Find the operations by which a traced graph, or a function that it calls, runs Python.
+
+    Args:
+        graph: a ``FuncGraph``.
+
+    Returns:
+        Their types, such as ``PyFunc``, each once.
+    """
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return sorted({node.op for node in nodes if "PyFunc" in node.op})
+
+
 def inputs_read(graph: Any) -> int:
     """Count the inputs that the outputs, or what has side effects, depend on.
 
