@@ -137,7 +137,7 @@ def new_kernel(name: str, *, to: Path = Path()) -> int:
         to: the folder for NAME.py, or the file; nothing is overwritten.
     """
     file = starting.write(name, to)
-    command = f"jitmatrix bench --kernel {shlex.quote(starting.reference(file))} --size S --quick"
+    command = f"jitmatrix bench --kernel {shlex.quote(starting.reference(file))} --size S --dtype float32 --quick"
     terminal().print(f"{file}: written; measure it: {command}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
