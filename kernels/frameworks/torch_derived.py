@@ -59,7 +59,10 @@ def derived(function: Function, positions: tuple[int, ...], order: int) -> Funct
                 replaced[position] = x
             return slope(*replaced)
 
-        return torch.func.jvp(gradient, tuple(args[position] for position in positions), along)[1]
+        # Reverse over reverse: forward over reverse is wrong where the two take an input differently, as that of
+        # a Cholesky decomposition, which reverse mode takes for symmetric and forward mode for its lower half.
+        _, pull = torch.func.vjp(gradient, *(args[position] for position in positions))
+        return pull(along)
 
     return product
 

@@ -96,13 +96,9 @@ class Inductor:
         Returns:
             A reason for each graph break and refusal, by PyTorch's own counts; one where nothing was compiled.
         """
-        reasons = {
-            " ".join(reason.splitlines()[0].split())
-            for kind in ("graph_break", "unimplemented")
-            for reason in self._counters[kind]
-            if reason
-        }
-        found = [f"torch.compile left a part to the interpreter: {reason}" for reason in sorted(reasons)]
+        kinds = ("graph_break", "unimplemented")
+        reasons = sorted({_in_words(reason) for kind in kinds for reason in self._counters[kind]})
+        found = [f"torch.compile left a part to the interpreter: {reason}" for reason in reasons]
         if self._config.suppress_errors:
             found.append("torch.compile was told to suppress its errors, and to run uncompiled after one")
         if not self._texts:
@@ -145,6 +141,12 @@ def inputs_read(text: str) -> int | None:
     body = re.sub(r"^ *(?:assert_size_stride\(.*|assert_alignment\(.*|del .*)$", "", call.group(), flags=re.M)
     names = [name.strip() for name in unpacked.group(1).split(",")]
     return sum(len(re.findall(rf"\b{name}\b", body)) > 1 for name in names)
+
+
+def _in_words(reason: str) -> str:
+    """Take what happened and its explanation, without the hints that follow them and the addresses of objects."""
+    words = re.sub(r" at 0x[0-9a-f]+", "", reason).partition("\n  Hint:")[0].partition("\n\n")[0]
+    return " ".join(words.replace("\n  Explanation: ", ": ").split())[:300]
 
 
 def _in_process() -> None:
