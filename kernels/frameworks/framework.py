@@ -58,7 +58,7 @@ class Mode:
             return f"{self.framework} has no arithmetic in {case.dtype}"
         if kernel.builder(self.framework, self.name) is None and not (self.adapter.ARRAY and kernel.array):
             return f"{kernel.name} has no {self.framework} implementation"
-        return None
+        return self.adapter.refuses(kernel, case)
 
 
 @dataclass(slots=True)
@@ -198,6 +198,19 @@ class Framework:
             The phases of the mode, and ``device`` where the profiler sees the device.
         """
         return cls.MODES[mode] + ((Phase.DEVICE,) if backend in cls.PROFILED else ())
+
+    @classmethod
+    def refuses(cls, kernel: Kernel, case: Case) -> str | None:
+        """Say what else the framework cannot do, and can be known without importing it.
+
+        Args:
+            kernel: the kernel; it has an implementation.
+            case: the cell.
+
+        Returns:
+            The reason, or None where the case can be had.
+        """
+        return None
 
     @classmethod
     def opened(cls) -> bool:

@@ -69,6 +69,18 @@ class TensorFlow(Framework):
         _count_traces(self)
 
     @classmethod
+    def refuses(cls, kernel: Kernel, case: Case) -> str | None:
+        """Refuse what XLA compiles anew for every input: it takes a loop's inputs for constants there.
+
+        A loop is known by its name in the kernel's form; one that stands elsewhere is seen by ``fallbacks``.
+        """
+        code = getattr(kernel.builder(cls.NAME, case.mode), "__code__", None)
+        loops = tensorflow_program.names_in(code) & {"while_loop", "scan", "foldl"} if code else ()
+        if case.mode != "xla" or case.derivative != 2 or not loops:
+            return None
+        return "XLA compiles the second derivative of a TensorFlow loop for one input's values, and anew for others"
+
+    @classmethod
     def opened(cls) -> bool:
         """Look into the module that keeps the context; there is no public way that does not open it."""
         context = getattr(sys.modules.get("tensorflow.python.eager.context"), "_context", None)
@@ -157,6 +169,9 @@ class TensorFlow(Framework):
         if self._traced is None:
             return []
         found = [f"the traced function calls back into Python: {name}" for name in self._traced.python_calls()]
+        if self._traced.constants:
+            reason = "and compiles anew for others"
+            found.append(f"XLA compiled the values of {self._traced.constants} inputs into the program, {reason}")
         if self._tf.config.functions_run_eagerly():
             found.append("the kernel had every tf.function run eagerly: tf.config.run_functions_eagerly")
         return found
@@ -237,6 +252,7 @@ class _Traced:
         self._function, self._xla, self._refused = function, xla, refused
         self._args: tuple[Any, ...] = ()
         self._concrete: Any = None
+        self.constants = 0
 
     def trace(self, args: tuple[Any, ...]) -> object:
         self._args, self._concrete = args, self._function.get_concrete_function(*args)
@@ -255,6 +271,8 @@ class _Traced:
         except (self._refused, ValueError):
             # The first call is refused as well, and says so.
             return None
+        given = tensorflow_program.inputs_read(self._concrete.graph)
+        self.constants = max(given - len(tensorflow_program.parameters(hlo)), 0)
         return Compiled(tensorflow_program.hlo_text(hlo), tensorflow_program.parameters_read(hlo))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import CodeType
 from typing import Any
 
 from kernels.frameworks.jax import program_text
@@ -66,6 +67,31 @@ def hlo_text(hlo: str) -> str:
     return re.sub(r"\b(a_inference_\w+?)_\d+__", r"\1__", program_text(hlo))
 
 
+def names_in(code: CodeType) -> set[str]:
+    """Collect the names that a function uses, those of the functions within it included.
+
+    Args:
+        code: the function's code.
+
+    Returns:
+        Names of globals and attributes.
+    """
+    inner = [names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def parameters(hlo: str) -> list[str]:
+    """Find the parameters of a compiled program's entry: inputs whose values were not compiled into it.
+
+    Args:
+        hlo: as XLA prints it.
+
+    Returns:
+        Their names.
+    """
+    return re.findall(r"(%?[\w.\-]+) = \S+ parameter\(\d+\)", _entry(hlo))
+
+
 def parameters_read(hlo: str) -> int | None:
     """Count the parameters that a compiled program's entry reads: those that it does not read it has nevertheless.
 
@@ -75,13 +101,16 @@ def parameters_read(hlo: str) -> int | None:
     Returns:
         The number of parameters read; None where the text has no entry.
     """
-    entry = re.search(r"^ENTRY .*?^}", hlo, re.MULTILINE | re.DOTALL)
-    if entry is None:
+    body = _entry(hlo)
+    if not body:
         return None
-    body = entry.group().partition("\n")[2]
-    names = re.findall(r"(%?[\w.\-]+) = \S+ parameter\(\d+\)", body)
     returned = set(re.findall(r"ROOT (%?[\w.\-]+) = ", body))
-    return sum(name in returned or len(_mentions(name, body)) > 1 for name in names)
+    return sum(name in returned or len(_mentions(name, body)) > 1 for name in parameters(hlo))
+
+
+def _entry(hlo: str) -> str:
+    entry = re.search(r"^ENTRY .*?^}", hlo, re.MULTILINE | re.DOTALL)
+    return entry.group().partition("\n")[2] if entry else ""
 
 
 def _mentions(name: str, body: str) -> list[str]:

@@ -106,6 +106,18 @@ def loops():
     return call
 
 
+def scans():
+    """Hide the loop in a function that the kernel's form does not name."""
+    import tensorflow as tf
+
+    hidden = getattr(tf, "while" + "_loop")
+
+    def call(x):
+        return hidden(lambda i, y: i < 3, lambda i, y: (i + 1, tf.sin(y)), (0, x), maximum_iterations=3)[1] + tf.cos(x)
+
+    return call
+
+
 def gathers():
     import tensorflow as tf
 
@@ -144,6 +156,7 @@ REFUSED = of("refused", refused, array=lambda xp, x: x * 1)
 DECORATED = of("decorated", decorated)
 CONTROL_FLOW = of("control_flow", control_flow)
 LOOPS = of("loops", loops, array=lambda xp, x: xp.sin(xp.sin(xp.sin(x))) + xp.cos(x))
+HIDDEN_LOOP = replace(LOOPS, name="hidden_loop", implementations={"tensorflow": scans})
 GATHERS = replace(
     total.KERNEL,
     name="gathers",
