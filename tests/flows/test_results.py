@@ -150,3 +150,14 @@ def test_steady_alone_says_what_share_of_the_roofline_it_reached(run: Run) -> No
     both = {p: Timing(p, ((100,),), (1,), EVENTS, None, {}) for p in (Phase.STEADY, Phase.FIRST_CALL)}
     measured = Measurement(case, Status.OK, None, tuple(both), both, {}, {"roofline_share": 0.5}, 1)
     assert {row["phase"]: row["roofline_share"] for row in rows(run, measured)} == {"steady": 0.5, "first_call": None}
+
+
+@pytest.mark.parametrize(("order", "known"), [(0, (True, True)), (1, (True, False)), (2, (False, False))])
+def test_a_derivative_has_no_more_of_the_declared_work_than_is_known(
+    run: Run, order: int, known: tuple[bool, bool]
+) -> None:
+    case = Case("total", "jax", "jit", "S", "float64", order)
+    row = Measurement(case, Status.OK, None, (Phase.STEADY,), {}, {}, {}, 1)
+    (stored,) = rows(run, row)
+    assert stored["derivative"] == order
+    assert (stored["work_operations"] is not None, stored["work_nbytes"] is not None) == known
