@@ -58,8 +58,10 @@ def tensorflow() -> Function:
     """Take TensorFlow's sort."""
     import tensorflow as tf
 
-    ascending: Function = tf.sort
-    return ascending
+    def sort_ascending(x: Any) -> Any:
+        return tf.sort(x)
+
+    return sort_ascending
 
 
 KERNEL = Kernel(

@@ -62,7 +62,9 @@ def tensorflow() -> Function:
     """Transpose: TensorFlow has no views."""
     import tensorflow as tf
 
-    transposed: Function = tf.transpose
+    def transposed(x: Any) -> Any:
+        return tf.transpose(x)
+
     return transposed
 
 
