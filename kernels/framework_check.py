@@ -47,6 +47,8 @@ CHANGES = {
     "NUMBA_CACHE_DIR": "names where Numba answers compilations from files",
     "TF_ENABLE_ONEDNN_OPTS": "chooses other kernels of TensorFlow",
     "TF_XLA_FLAGS": "changes what TensorFlow compiles",
+    "ATEN_CPU_CAPABILITY": "takes vector instructions away from PyTorch",
+    "PYTORCH_JIT": "makes TorchScript run without compiling",
     "TORCHDYNAMO_DISABLE": "makes PyTorch run without compiling",
     "TORCH_COMPILE_DISABLE": "makes PyTorch run without compiling",
     "TORCHINDUCTOR_CACHE_DIR": "answers PyTorch's compilations from files",

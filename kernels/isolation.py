@@ -33,11 +33,14 @@ OUTPUT_NBYTES = 2**20
 """How much of what a kernel printed is kept: the last of it."""
 
 DROPPED = (
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_",
     "JAX_",
     "MKL_DEBUG_CPU_TYPE",
     "MKL_ENABLE_INSTRUCTIONS",
     "NPY_DISABLE_CPU_FEATURES",
     "NUMBA_",
+    "ONEDNN_",
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
     "PYTHONDEVMODE",
@@ -46,6 +49,7 @@ DROPPED = (
     "PYTHONPROFILEIMPORTTIME",
     "PYTHONSTARTUP",
     "PYTHONTRACEMALLOC",
+    "PYTORCH_JIT",
     "TF_CPP_MAX_VLOG_LEVEL",
     "TF_CPP_VMODULE",
     "TF_DUMP_GRAPH_PREFIX",
@@ -55,7 +59,11 @@ DROPPED = (
     "TF_XLA_FLAGS",
     "TORCHDYNAMO_",
     "TORCHINDUCTOR_",
-    "TORCH_COMPILE_DISABLE",
+    "TORCH_ALLOW_TF32",
+    "TORCH_COMPILE",
+    "TORCH_LOGS",
+    "TORCH_TRACE",
+    "TRITON_",
 )
 """Prefixes of variables that would change what is compiled, cached or computed behind the case's back."""
 
