@@ -118,14 +118,24 @@ def _conditional_multipart(client: Client, key: str) -> bool:
         upload = client.call("create_multipart_upload", Key=key)["UploadId"]
         try:
             part = client.call("upload_part", Key=key, UploadId=upload, PartNumber=1, Body=_CONTENT)
-            parts = {"Parts": [part_of(1, part)]}
-            if _refuses(client, "complete_multipart_upload", key, UploadId=upload, MultipartUpload=parts):
-                client.call("abort_multipart_upload", Key=key, UploadId=upload)
+            whole = {"UploadId": upload, "MultipartUpload": {"Parts": [part_of(1, part)]}}
+            if _refuses(client, "complete_multipart_upload", key, **whole):
+                _end(client, key, whole)
                 return True
         except StorageError as error:
             if error.code != "NoSuchUpload":
                 raise
     return False
+
+
+def _end(client: Client, key: str, whole: dict[str, Any]) -> None:
+    try:
+        client.call("abort_multipart_upload", Key=key, UploadId=whole["UploadId"])
+    except StorageError as error:
+        if error.status != 403:
+            raise
+        # Whoever may not abort may still complete, and so leaves none begun.
+        client.call("complete_multipart_upload", Key=key, **whole)
 
 
 def part_of(number: int, answer: dict[str, object]) -> dict[str, object]:

@@ -16,8 +16,8 @@ from flows.s3_errors import FAULTS, Verdict, explained, retry_after_s, skew_s, v
 from flows.settings import settings
 from flows.storage import StorageError
 
-PATIENCE_S = 120.0
-"""Seconds without any good answer after which a call is given up."""
+PATIENCE_S = 20.0
+"""Seconds without any good answer after which a call is given up, while a user waits for it."""
 
 CONNECTIONS = 16
 """Connections that are kept open for later calls."""

@@ -184,7 +184,9 @@ def _refusal(error: Exception, bucket: str, endpoint: str, operation: str) -> st
         return f"{endpoint} speaks https; write https:// in AWS_ENDPOINT_URL"
     if status == 404 and not code:
         return f"there is no bucket {bucket}, or no S3 server, at {endpoint}; check both names, and AWS_ENDPOINT_URL"
-    return f"{code or 'an error'} of status {status} from {endpoint} ({said[:200]})"
+    if not code:
+        return f"status {status} from {endpoint} ({said[:200]}), which may be no S3 server; check AWS_ENDPOINT_URL"
+    return f"{code}, status {status}, from {endpoint} ({said[:200]})"
 
 
 def _failure(error: Exception, endpoint: str) -> str:

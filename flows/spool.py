@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -106,8 +105,7 @@ def spool(target: Root) -> Spool:
     """
     if isinstance(target, LocalRoot):
         return Spool(target.path, target.address)
-    hashed = hashlib.sha256(target.address.encode()).hexdigest()[:12]
-    folder = settings().spool.expanduser() / f"{key_part(target.address.partition('://')[2])[:60]}-{hashed}"
+    folder = settings().spool.expanduser() / key_part(target.address.partition("://")[2])
     try:
         if not (folder / _TARGET).exists():
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from flows.durable import file_sha256
 from flows.s3 import S3Root
-from flows.s3_client import PATIENCE_S
 from flows.spool import Spool, is_marker
 from flows.storage import ConflictError, Put, Root, StorageError
 
 THREADS = 8
 """Files on their way at once."""
+
+PATIENCE_S = 120.0
+"""Seconds without any good answer after which an upload is given up, and left to the next."""
 
 _OF_A_RUN = ("timings/", "runs/")
 
@@ -130,6 +133,7 @@ class _Upload:
         self._progress, self._threads = progress, threads
         self._lock = threading.Lock()
         self._stopped = False
+        self._acknowledged: set[str] = set()
         self._done = Progress(0, 0, 0, 0)
 
     def run(self, keys: list[str]) -> None:
@@ -187,6 +191,7 @@ class _Upload:
             self._fail(result.waiting, key, f"{self._spool.path(key)} cannot be read ({error.strerror})")
             return False
         with self._lock:
+            self._acknowledged.add(key)
             (result.sent if put is Put.SENT else result.there).append(key)
             done = self._done
             self._done = replace(done, files=done.files + 1, nbytes=done.nbytes + nbytes)
@@ -199,6 +204,8 @@ class _Upload:
         try:
             content = json.loads(self._spool.path(marker).read_bytes())
             return [(str(file["key"]), str(file["sha256"])) for file in content["files"]]
+        except FileNotFoundError:
+            return []  # another uploader has stored it, and what it names before it
         except (OSError, ValueError, KeyError, TypeError):
             self._fail(self._result.conflicts, marker, f"{self._spool.path(marker)} is no marker of a run")
             return None
@@ -209,7 +216,7 @@ class _Upload:
         if self._stopped or key in self._result.conflicts or key in self._result.waiting:
             return False
         try:
-            found = self._target.sha256(key)
+            found = self._sha256(key)
         except StorageError as error:
             self._stopped = self._stopped or error.general
             self._fail(None, key, str(error))
@@ -217,9 +224,16 @@ class _Upload:
         if found is None and self._spool.path(key).exists():
             return self._store(key) and self._verify(pair)  # it was written while the spool was listed
         if found != sha256:
-            lack = "is neither here nor there" if found is None else "holds other content there"
-            self._fail(None, key, f"{self._target.address}: {key}, which a marker names, {lack}")
+            lack = "is neither here nor there" if found is None else "is not what it says"
+            self._fail(None, key, f"{self._target.address}: {key}, which its marker names, {lack}")
         return found == sha256
+
+    def _sha256(self, key: str) -> str | None:
+        # What was acknowledged a moment ago is what stands in the spool; for everything else the root is asked.
+        if key in self._acknowledged:
+            with contextlib.suppress(FileNotFoundError):
+                return file_sha256(self._spool.path(key))
+        return self._target.sha256(key)
 
     def _fail(self, among: list[str] | None, key: str, why: str) -> None:
         with self._lock:

@@ -43,11 +43,17 @@ class Proxy:
 
     Attributes:
         faults: what happens to which request.
+        refused: headers to the status and the error's name with which a request that has them is refused.
+        blind: whether conditions are passed over: what the server refuses for one is answered as stored.
+        date: the Date of every answer; None leaves the server's.
         requests: method and path of every request so far.
     """
 
     def __init__(self, upstream_port: int) -> None:
         self.faults: Faults = lambda _method, _path: None
+        self.refused: dict[str, tuple[int, str]] = {}
+        self.blind = False
+        self.date: str | None = None
         self.requests: list[tuple[str, str]] = []
         self.upstream_port = upstream_port
         self.closed = threading.Event()
@@ -89,7 +95,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
         def _serve(self) -> None:
             body = self._body()
             proxy.requests.append((self.command, self.path))
-            fault = proxy.faults(self.command, self.path) or Fault()
+            refused = next((Fault(*proxy.refused[name]) for name in proxy.refused if name in self.headers), None)
+            fault = refused or proxy.faults(self.command, self.path) or Fault()
             if fault.status is not None:
                 text = f"<?xml version='1.0'?><Error><Code>{fault.code}</Code><Message>injected</Message></Error>"
                 content = text.encode() if self.command != "HEAD" else b""
@@ -110,7 +117,12 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             if fault.drop:
                 self.close_connection = True
                 return
+            if found.status == 412 and proxy.blind:
+                self._answer(200, {"ETag": '"0"'}, b"")
+                return
             kept = {k: v for k, v in found.getheaders() if k.lower() not in {"transfer-encoding", "connection"}}
+            if proxy.date is not None:
+                kept = {k: v for k, v in kept.items() if k.lower() != "date"} | {"Date": proxy.date}
             self._answer(found.status, kept, content, fault.trickle_s)
 
         do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve

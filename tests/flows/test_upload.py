@@ -123,8 +123,16 @@ def test_a_marker_that_names_what_is_nowhere_waits(bucket: Bucket, target: Root,
     waiting.path(f"timings/{DAY}/a-1.parquet").unlink()
     result = upload(waiting, target)
     assert result.waiting == [f"runs/{DAY}/_a.json"]
-    assert "a-1.parquet, which a marker names, is neither here nor there" in str(result)
+    assert "a-1.parquet, which its marker names, is neither here nor there" in str(result)
     assert f"results/runs/{DAY}/_a.json" not in bucket.contents()
+
+
+def test_a_file_that_changed_in_the_spool_has_no_marker_put(bucket: Bucket, target: Root, waiting: Spool) -> None:
+    write_run(waiting.folder, "a")
+    waiting.path(f"timings/{DAY}/a-1.parquet").write_bytes(b"a disk that forgets")
+    result = upload(waiting, target)
+    assert result.waiting == [f"runs/{DAY}/_a.json"]
+    assert "a-1.parquet, which its marker names, is not what it says" in str(result)
 
 
 def test_a_file_in_a_markers_place_is_named_and_kept(bucket: Bucket, target: Root, waiting: Spool) -> None:
@@ -205,6 +213,7 @@ def _storm(status: int, code: str, times: int = 2, **headers: str) -> Callable[[
 def test_a_storm_of_errors_is_outlasted(bucket: Bucket, proxy: Proxy, status: int, code: str) -> None:
     target = root(f"s3://{bucket.name}/results")
     files = write_run(spool(target).folder, "a")
+    target.check()
     proxy.faults = _storm(status, code)
     assert upload(spool(target), target).complete
     assert bucket.contents() == below("results", files)
@@ -304,26 +313,21 @@ def test_renewed_credentials_are_read_when_the_old_ones_expire(
     file.write_text(text.format(*ADMIN) + "aws_session_token = old\n")
     target = root(f"s3://{bucket.name}/results")
     files = write_run(spool(target).folder, "a")
-    expired = {"yes": True}
 
-    def faults(method: str, path: str) -> Fault | None:
-        if expired["yes"] and method == "PUT" and "a-1.parquet" in path:
-            expired["yes"] = False
-            file.write_text(text.format(*ADMIN))
-            return Fault(400, "ExpiredToken")
-        return None
+    def expired(method: str, path: str) -> Fault | None:
+        return Fault(400, "ExpiredToken")
 
-    # The server has no temporary credentials: the token is taken out on the way in the first phase.
-    proxy.faults = lambda _method, _path: Fault(400, "ExpiredToken")
-    result = upload(spool(target), target, patience_s=2)
+    proxy.faults = expired
+    result = upload(spool(target), target)
     assert "the credentials have expired (ExpiredToken); renew them" in str(result)
     assert sorted(result.waiting) == sorted(files)
-    file.write_text(text.format(*ADMIN))
-    target = root(f"s3://{bucket.name}/results")
-    target.check()
-    file.write_text(text.format(*ADMIN).replace("[default]", "[default]\n# renewed"))
-    proxy.faults = faults
-    assert not upload(spool(target), target).complete
+
+    def renewed_meanwhile(method: str, path: str) -> Fault | None:
+        file.write_text(text.format(*ADMIN))
+        proxy.faults = lambda _method, _path: None
+        return Fault(400, "ExpiredToken")
+
+    proxy.faults = renewed_meanwhile
     assert upload(spool(target), target).complete
     assert bucket.contents() == below("results", files)
 
