@@ -97,7 +97,7 @@ KERNEL = Kernel(
     inputs=inputs,
     work=work,
     # Velocities of order 1 take up kicks of order DT, whose sums over n bodies round by a few n ** 0.5 units.
-    tolerance={"float32": Tolerance(1e-5, 2e-6), "float64": Tolerance(1e-13, 1e-14)},
+    tolerance={"float32": Tolerance(2e-6, 5e-7), "float64": Tolerance(1e-14, 1e-14)},
     array=nbody,
     implementations={"numba": numba, "tensorflow": tensorflow},
     differentiable=(0, 1, 2),
