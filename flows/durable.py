@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,12 +31,12 @@ def publish(path: Path, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def publish_new(path: Path, content: bytes) -> bool:
+def publish_new(path: Path, content: bytes | Path) -> bool:
     """Write a file as ``publish`` does, unless one of that name is there.
 
     Args:
         path: the file; its folder is made.
-        content: all of it.
+        content: all of it, or a file that holds it.
 
     Returns:
         Whether it was written; of several writers at once, one.
@@ -81,7 +82,7 @@ def fsync_folder(folder: Path) -> None:
         os.close(number)
 
 
-def _temporary(path: Path, content: bytes) -> Path:
+def _temporary(path: Path, content: bytes | Path) -> Path:
     """Write a file that is durable but has no name for readers yet."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     for attempt in range(_TRIES):
@@ -94,7 +95,11 @@ def _temporary(path: Path, content: bytes) -> Path:
                 raise
     try:
         with file:
-            file.write(content)
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                with content.open("rb") as source:
+                    shutil.copyfileobj(source, file)
             file.flush()
             os.fsync(file.fileno())
     except BaseException:

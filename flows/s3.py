@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from flows.durable import file_sha256
 from flows.probe import KEY, Honours, checksum, part_of, probe
@@ -72,21 +73,14 @@ class S3Root:
 
     def read(self, key: str) -> bytes:
         """Read an object."""
-        for attempt in range(_TRIES):
-            try:
-                body = self.client.call("get_object", Key=self._key(key))["Body"]
-            except StorageError as error:
-                if error.code != "NoSuchKey":
-                    raise
-                raise StorageError(f"{self.address}: there is no {key}", status=404, code=error.code) from None
-            try:
-                content: bytes = body.read()
-                return content
-            except FAULTS as error:
-                # The call was answered, but its body broke off.
-                if attempt == _TRIES - 1:
-                    raise StorageError(f"{self.address}: {key} breaks off while it is read", away=True) from error
-        raise AssertionError("unreachable")
+        content = io.BytesIO()
+        self._receive(key, content)
+        return content.getvalue()
+
+    def fetch(self, key: str, path: Path) -> str:
+        """Copy an object to a local file."""
+        with path.open("wb") as file:
+            return self._receive(key, file)
 
     def sha256(self, key: str) -> str | None:
         """Give the hash that is stored with an object; of one that has none, such as a synchronised one, hash it."""
@@ -137,6 +131,32 @@ class S3Root:
         from pyarrow.fs import S3FileSystem
 
         return S3FileSystem(**self.client.pyarrow_options()), f"{self.bucket}/{self.prefix}".rstrip("/")
+
+    def _receive(self, key: str, file: IO[bytes]) -> str:
+        for attempt in range(_TRIES):
+            try:
+                body = self.client.call("get_object", Key=self._key(key))["Body"]
+            except StorageError as error:
+                if error.code != "NoSuchKey":
+                    raise
+                raise StorageError(f"{self.address}: there is no {key}", status=404, code=error.code) from None
+            digest = hashlib.sha256()
+            file.seek(0)
+            file.truncate()
+            chunks = body.iter_chunks(_CHUNK_NBYTES)
+            while True:
+                try:
+                    chunk = next(chunks, b"")
+                except FAULTS as error:
+                    # The call was answered, but its body broke off.
+                    if attempt == _TRIES - 1:
+                        raise StorageError(f"{self.address}: {key} breaks off while it is read", away=True) from error
+                    break
+                if not chunk:
+                    return digest.hexdigest()
+                digest.update(chunk)
+                file.write(chunk)
+        raise AssertionError("unreachable")
 
     def _put_parts(self, key: str, path: Path) -> Put:
         digest = file_sha256(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -77,6 +78,9 @@ class Root(Protocol):
     def read(self, key: str) -> bytes:
         """Read a file; StorageError of status 404 where there is none."""
 
+    def fetch(self, key: str, path: Path) -> str:
+        """Copy a file to a local one without holding it; gives the sha256 of what came, or raises as ``read`` does."""
+
     def sha256(self, key: str) -> str | None:
         """Give the sha256 of what a key holds, in hexadecimal digits; None where there is nothing."""
 
@@ -125,7 +129,15 @@ class LocalRoot:
         try:
             return (self.path / key).read_bytes()
         except FileNotFoundError:
-            raise StorageError(f"{self.address}: there is no {key}", status=404, code="NoSuchKey") from None
+            raise self._missing(key) from None
+
+    def fetch(self, key: str, path: Path) -> str:
+        """Copy a file."""
+        try:
+            shutil.copyfile(self.path / key, path)
+        except FileNotFoundError:
+            raise self._missing(key) from None
+        return file_sha256(path)
 
     def sha256(self, key: str) -> str | None:
         """Hash a file."""
@@ -136,10 +148,10 @@ class LocalRoot:
 
     def put(self, key: str, source: Path | bytes) -> Put:
         """Store a file under a name that is free."""
-        content = source if isinstance(source, bytes) else source.read_bytes()
-        if publish_new(self.path / key, content):
+        if publish_new(self.path / key, source):
             return Put.SENT
-        if self.sha256(key) != hashlib.sha256(content).hexdigest():
+        given = hashlib.sha256(source).hexdigest() if isinstance(source, bytes) else file_sha256(source)
+        if self.sha256(key) != given:
             raise ConflictError(f"{self.address}: {key} holds other content already")
         return Put.THERE
 
@@ -156,6 +168,9 @@ class LocalRoot:
     def check(self) -> str:
         """Say where the folder is; ``root`` has seen that it can be written."""
         return f"{self.address}: a local folder"
+
+    def _missing(self, key: str) -> StorageError:
+        return StorageError(f"{self.address}: there is no {key}", status=404, code="NoSuchKey")
 
 
 def root(text: str) -> Root:
