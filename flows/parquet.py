@@ -1,0 +1,150 @@
+"""Parquet files of results: how they are packed, how those of earlier schemas are read, what their rows add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+GROUP_ROWS = 100_000
+"""Rows of a row group at most."""
+
+GROUP_NBYTES = 48 << 20
+"""Bytes of a row group at most, as Arrow counts them in memory, give or take a table that is written."""
+
+_READ_ROWS = 1024
+
+
+def packing(columns: pa.Schema) -> dict[str, Any]:
+    """Say how a file is packed: zstd, samples as differences, text by dictionary.
+
+    Args:
+        columns: the schema.
+
+    Returns:
+        Arguments of pyarrow's writer.
+    """
+    # Differences and dictionaries exclude each other, column by column.
+    samples = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in columns.names else None
+    text = [column.name for column in columns if pa.types.is_string(column.type)]
+    return {"compression": "zstd", "use_dictionary": text, "column_encoding": samples}
+
+
+def write(path: Path, tables: Iterable[pa.Table], columns: pa.Schema) -> int:
+    """Write a file of large row groups.
+
+    Args:
+        path: the file.
+        tables: its rows, in order.
+        columns: their schema, with the metadata for the footer.
+
+    Returns:
+        The number of rows.
+    """
+    rows, waiting, nbytes, count = 0, list[pa.Table](), 0, 0
+    with pq.ParquetWriter(path, columns, **packing(columns)) as writer:
+
+        def flush() -> None:
+            writer.write_table(pa.concat_tables(waiting).cast(columns), row_group_size=GROUP_ROWS)
+            waiting.clear()
+
+        for table in tables:
+            if waiting and (nbytes + table.nbytes > GROUP_NBYTES or count + table.num_rows > GROUP_ROWS):
+                flush()
+                nbytes = count = 0
+            waiting.append(table)
+            nbytes, count, rows = nbytes + table.nbytes, count + table.num_rows, rows + table.num_rows
+        if waiting:
+            flush()
+    return rows
+
+
+def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
+    """Read a file batch by batch; columns that it was written without are null.
+
+    Args:
+        path: the file.
+        columns: the schema to read it as.
+
+    Yields:
+        Its rows.
+
+    Raises:
+        ValueError: it is no Parquet file, or has columns that are not in the schema.
+    """
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        check(file.schema_arrow, columns)
+        for batch in file.iter_batches(_READ_ROWS):
+            there = batch.schema.names
+            arrays = [batch[c.name].cast(c.type) if c.name in there else pa.nulls(len(batch), c.type) for c in columns]
+            yield pa.Table.from_arrays(arrays, schema=columns)
+
+
+def check(found: pa.Schema, columns: pa.Schema) -> None:
+    """See that nothing of a file would be lost when it is read by a schema.
+
+    Args:
+        found: the file's schema.
+        columns: the schema to read it as.
+
+    Raises:
+        ValueError: it has other columns.
+    """
+    others = sorted(set(found.names) - set(columns.names))
+    if others:
+        raise ValueError(f"it has columns that this version does not know: {', '.join(others)}")
+    if not set(found.names) & set(columns.names):
+        raise ValueError("it has no column of the results")
+
+
+class Checksum:
+    """Count and sum of hashes of rows: equal for the same rows in any order, other when one is lost or doubled.
+
+    Attributes:
+        rows: number of rows.
+        total: sum of their hashes; comparable within one version of DuckDB only, so it is never stored.
+    """
+
+    def __init__(self, columns: pa.Schema) -> None:
+        """Begin with no rows.
+
+        Args:
+            columns: the schema of all rows.
+        """
+        self.rows, self.total = 0, 0
+        self._connection = duckdb.connect(config={"threads": 1, "memory_limit": "128MB"})
+        # To DuckDB's hash, no list and an empty list are the same.
+        lists = [f'"{column.name}" is null' for column in columns if pa.types.is_list(column.type)]
+        self._query = f"select count(*), sum(hash({', '.join(['given', *lists])})) from given"
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows.
+
+        Args:
+            rows: of the schema.
+        """
+        self._connection.register("given", rows)
+        count, total = self._connection.execute(self._query).fetchall()[0]
+        self.rows, self.total = self.rows + count, self.total + int(total or 0)
+
+    def of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Add rows that pass by.
+
+        Args:
+            tables: the rows.
+
+        Yields:
+            The same.
+        """
+        for table in tables:
+            self.add(table)
+            yield table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checksum) and (self.rows, self.total) == (other.rows, other.total)
+
+    __hash__ = None  # type: ignore[assignment]
