@@ -1,7 +1,7 @@
 """attention: one causal head, ``softmax(q @ k.T / sqrt(d) + mask) @ v``.
 
-Every framework writes the composition out, so that what its compiler makes of it is compared; the fused functions that
-some bring have no second derivative.
+It is written as its parts, so that what a compiler makes of them is compared; of the fused functions that frameworks
+bring, some have no second derivative.
 """
 
 from __future__ import annotations
@@ -61,6 +61,18 @@ def numba() -> Function:
     return attention_loops
 
 
+def torch() -> Function:
+    """Take PyTorch's own softmax: in bfloat16 its compiler makes 0 / 0 of the gradient of a maximum written out."""
+    import torch
+
+    def attention_torch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        scores = q @ k.t() / math.sqrt(q.shape[1])
+        visible = torch.ones_like(scores, dtype=torch.bool).tril()
+        return torch.softmax(scores.masked_fill(~visible, -math.inf), dim=1) @ v
+
+    return attention_torch
+
+
 def tensorflow() -> Function:
     """Write it with TensorFlow's own functions."""
     import tensorflow as tf
@@ -88,6 +100,6 @@ KERNEL = Kernel(
         "bfloat16": Tolerance(3e-2, 3e-2),
     },
     array=attention,
-    implementations={"numba": numba, "tensorflow": tensorflow},
+    implementations={"numba": numba, "torch": torch, "tensorflow": tensorflow},
     differentiable=(0, 1, 2),
 )
