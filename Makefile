@@ -11,7 +11,7 @@ EXTRAS_STAMP = $(if $(EXTRAS),$(VENV)/extras-$(EXTRAS).stamp)
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test check selfcheck gpu-check lock clean
+.PHONY: bench test contract check docs selfcheck gpu-check lock clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
@@ -20,15 +20,27 @@ bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
 test: check
 	$(BIN)/python -m pytest $(ARGS)
 
+# Every kernel in every framework, mode, dtype and derivative: with PyTorch's compiler an hour, that make test has a part of.
+contract: $(VENV)/test.stamp $(EXTRAS_STAMP)
+	JITMATRIX_CONTRACT=all $(BIN)/python -m pytest tests/kernels/test_contract.py $(ARGS)
+
 check: $(VENV)/test.stamp $(EXTRAS_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The pages that are made from the code.
+docs: $(VENV)/core.stamp
+	$(BIN)/python -m kernels.catalogue > docs/suite.md
+
 # What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
 # make selfcheck ARGS="cost workers --json figures.json"
-selfcheck: $(VENV)/test.stamp $(EXTRAS_STAMP)
+self# Every kernel in every framework, mode, dtype and derivative: with PyTorch's compiler an hour, that make test has a part of.
+contract: $(VENV)/test.stamp $(EXTRAS_STAMP)
+	JITMATRIX_CONTRACT=all $(BIN)/python -m pytest tests/kernels/test_contract.py $(ARGS)
+
+check: $(VENV)/test.stamp $(EXTRAS_STAMP)
 	@$(BIN)/python -m selfcheck $(ARGS)
 
 # JAX's kernels on this machine's GPU, under eight minutes; any interpreter with NumPy and JAX does, nothing is installed:

@@ -321,6 +321,12 @@ def test_a_busy_moment_in_one_trial_is_no_memory():
     assert memo.judge([memo.Trial(9000, 1000, False), memo.Trial(8000, 1000, False)])
 
 
+def test_trials_that_disagree_about_the_time_of_a_new_input_are_a_busy_machine_and_no_memory():
+    busy = [memo.Trial(9000, 2000, False), memo.Trial(3100, 1000, False), memo.Trial(8000, 2500, False)]
+    assert all(trial.collapsed for trial in busy)
+    assert memo.judge(busy) == []
+
+
 def test_differences_of_a_few_nanoseconds_are_the_interpreters():
     assert memo.judge([memo.Trial(70, 20, same_object=False)]) == []
 
