@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from flows.results import Run, publish
+from flows.durable import publish
+from flows.keys import key_part
+from flows.results import Run
 from kernels.case import Case
 from kernels.measurement import Outcome
 
@@ -16,7 +18,7 @@ def keep(root: Path, run: Run, outcomes: Mapping[Case, Sequence[Outcome]]) -> No
     """Write the programs that were asked for, and the output of every kernel that printed.
 
     A program is ``hlo/<sha256>.txt.zst``, once however many runs compile it; its hash is ``program_hash`` of the rows.
-    Output is ``output/date=YYYY-MM-DD/<run_id>/<case_id>.txt``, at most a MiB a process.
+    Output is ``output/date=YYYY-MM-DD/<run_id>/<case_id>.txt``, the id made safe for a path, at most a MiB a process.
 
     Args:
         root: the results' root.
@@ -32,4 +34,4 @@ def keep(root: Path, run: Run, outcomes: Mapping[Case, Sequence[Outcome]]) -> No
         printed = [f"--- {outcome.role.value}\n{outcome.output}\n" for outcome in processes if outcome.output]
         if printed:
             folder = root / "output" / f"date={run.started_at:%Y-%m-%d}" / run.id
-            publish(folder / f"{case.id}.txt", "".join(printed).encode())
+            publish(folder / f"{key_part(case.id)}.txt", "".join(printed).encode())

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
@@ -22,9 +22,6 @@ from kernels.discovery import suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
 from kernels.selection import Filters
-
-if TYPE_CHECKING:
-    from flows.order import Order
 
 STARTED = time.monotonic()
 
@@ -60,6 +57,7 @@ def bench(
     cold: Flag = False,
     workers: int | None = None,
     programs: Flag = False,
+    resume: str | None = None,
     profile: Flag = False,
 ) -> int:
     """Measure a matrix on this machine; print the table, and where the Parquet files are.
@@ -72,7 +70,7 @@ def bench(
         dtype: keep this dtype; may be repeated.
         backend: measure on cpu, gpu or tpu; may be repeated.
         derivative: measure the value (0), the gradient (1) or a Hessian-vector product (2); may be repeated.
-        results: folder of the results; JITMATRIX_RESULTS, else results.
+        results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
         rounds: fresh processes per case, spread over the run.
         budget: seconds of steady sampling per case, over all rounds.
         seed: seed of the inputs, the order of cases and the bootstrap.
@@ -83,10 +81,16 @@ def bench(
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own.
         programs: keep the text of every compiled program, under hlo/ by its hash.
+        resume: go on with the run of this id, which was killed or interrupted, as it was begun.
         profile: also print what the run spent its time on.
     """
+    given = [name for name, value in locals().items() if value and name not in ("resume", "results", "profile")]
+    if resume is not None:
+        if given:
+            raise UsageError(f"--resume goes on with a run as it was begun; leave out --{given[0].replace('_', '-')}")
+        return _orchestrated({"resume": resume, "results": results}, profile)
     from flows.order import Order
-    from flows.settings import Settings
+    from flows.settings import settings
 
     filters = Filters(
         kernel=tuple(kernel or ()),
@@ -107,13 +111,31 @@ def bench(
         "min_sample_ms": 100.0 if gate else min_sample,
         "cold": cold or None,
     }
-    order = Order.of(matrix, filters, sampling, results or Settings().results, workers=workers, programs=programs)
-    # What a task would log as an error, a case that is not ok, has a line of its own; Prefect's notices have no reader.
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    from flows.server import ensured
+    root = results or settings().results
+    order = Order.of(matrix, filters, sampling, root, workers=workers, programs=programs)
+    return _orchestrated(order.parameters(), profile)
 
-    with ensured() as answers:
-        return _run(order, profile, answers)
+
+@app.command
+def upload(*, results: str | None = None) -> int:
+    """Send results that wait in the spool to the storage that they are for; exit status 1 when some still wait.
+
+    Args:
+        results: the root, such as s3://bucket/prefix; without it, every root that something waits for.
+    """
+    from flows.spool import spool, spools
+    from flows.storage import root
+    from flows.upload import upload as send
+
+    waiting = [spool(root(results))] if results else [each for each in spools() if each.pending()]
+    console, complete = terminal(), True
+    for each in waiting:
+        sent = send(each, root(each.target))
+        console.print(str(sent), markup=False, highlight=False, soft_wrap=True)
+        complete = complete and sent.complete
+    if not waiting:
+        console.print("nothing waits to be sent")
+    return 0 if complete else 1
 
 
 @app.command(name="doctor")
@@ -190,7 +212,18 @@ def terminal() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=200)
 
 
-def _run(order: Order, profiled: bool, answers: Callable[[], None]) -> int:
+def _orchestrated(parameters: Mapping[str, object], profiled: bool) -> int:
+    """Run the flow `bench` on a Prefect server that is there, or on one of its own."""
+    # What a task would log as an error, a case that is not ok, has a line of its own; Prefect's notices have no reader.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    from flows.server import ensured
+
+    with ensured() as answers:
+        return _run(parameters, profiled, answers)
+
+
+def _run(parameters: Mapping[str, object], profiled: bool, answers: Callable[[], None]) -> int:
+    from flows.bench import REFUSED
     from flows.bench import bench as flow
     from flows.closing import closing, profile
     from flows.progress import CURRENT, BarReporter, LineReporter
@@ -199,26 +232,27 @@ def _run(order: Order, profiled: bool, answers: Callable[[], None]) -> int:
     console = terminal()
     reporter = BarReporter(console) if console.is_terminal else LineReporter(Console(stderr=True))
     CURRENT.set(reporter)
-    interrupted, message = 0, ""
+    interrupted, message, refused = 0, "", False
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with reporter:
         try:
             answers()
-            message = flow(**order.parameters(), return_state=True).message or ""
+            state = flow(**parameters, return_state=True)
+            message, refused = state.message or "", state.name == REFUSED
         except KeyboardInterrupt as interruption:
             interrupted = _status(interruption)
     summary = reporter.summary
     if summary is None or not (summary.run.complete or interrupted):
         sys.stderr.write(f"jitmatrix: {' '.join(message.split()) or 'interrupted'}\n")
     if summary is None:
-        return interrupted or 1
+        return interrupted or (2 if refused else 1)
     for line in closing(summary, console.width):
         console.print(line, highlight=False, soft_wrap=isinstance(line, str))
     for line in profile(summary, STARTED) if profiled else ():
         console.print(line, markup=False, highlight=False)
-    found = counts(summary.measurements, order.filters)
-    well = summary.run.complete and found["ok"] and not found["failed"]
+    found = counts(summary.measurements, summary.run.order.filters)
+    well = summary.run.complete and found["ok"] and not found["failed"] and not summary.unsent
     return interrupted or (0 if well else 1)
 
 

@@ -10,7 +10,7 @@ from statistics import median
 from rich.console import RenderableType
 from rich.markup import escape
 
-from flows.bench import Summary
+from flows.execution import Summary
 from flows.results import counts
 from flows.table import result_table
 from kernels.measurement import Status

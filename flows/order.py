@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.settings import settings
+from flows.storage import Root, root
 from kernels import matrix_file
 from kernels.case import Backend, Matrix, Plan
-from kernels.errors import UsageError, unknown
+from kernels.errors import unknown
 from kernels.reference import is_own
 from kernels.selection import Filters, everything, select
 from kernels.timing import Sampling
@@ -50,7 +51,7 @@ class Order:
         filters: what was kept of it.
         plan: the cells: cases and skips.
         sampling: how each case is sampled.
-        root: the local folder of the results.
+        root: where the results go.
         workers: cases side by side; None takes one at a time.
         programs: whether compiled programs' texts are kept.
     """
@@ -60,7 +61,7 @@ class Order:
     filters: Filters
     plan: Plan
     sampling: Sampling
-    root: Path
+    root: Root
     workers: int | None = None
     programs: bool = False
 
@@ -72,8 +73,33 @@ class Order:
         """
         changed = {name: value for name, value in self.sampling.to_json().items() if name in OPTIONS}
         filters = {axis: list(values) for axis, values in asdict(self.filters).items()}
-        others = {"results": str(self.root), "workers": self.workers, "programs": self.programs}
-        return {"matrix": self.named, **filters, **changed, **others}
+        others = {"results": self.root.address, "workers": self.workers, "programs": self.programs}
+        matrix = self.named if isinstance(self.named, str) else self.named.model_dump(mode="json")
+        return {"matrix": matrix, **filters, **changed, **others}
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Order:
+        """Check an order that is given as the parameters of the flow `bench`.
+
+        Args:
+            parameters: by name, as ``parameters`` gives them.
+
+        Returns:
+            The order.
+
+        Raises:
+            UsageError: something in it does not exist, cannot be had, or leaves no case; more workers than cores.
+        """
+        filters = Filters(**{axis.name: tuple(parameters[axis.name]) for axis in fields(Filters)})
+        matrix = parameters["matrix"]
+        return cls.of(
+            InlineMatrix.model_validate(matrix) if isinstance(matrix, Mapping) else matrix,
+            filters,
+            {name: parameters[name] for name in OPTIONS},
+            parameters["results"] or settings().results,
+            workers=parameters["workers"],
+            programs=parameters["programs"],
+        )
 
     @classmethod
     def of(
@@ -106,10 +132,10 @@ class Order:
         matrix = matrix or ("all" if any(map(is_own, filters.kernel)) else "seeds")
         chosen = load(matrix) if isinstance(matrix, str) else _inline(matrix)
         given = {name: value for name, value in sampling.items() if value is not None}
-        settings = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
+        sampled = Sampling.from_mapping({**chosen.sampling, **given}, f"matrix {chosen.name} and options")
         plan = select(chosen, filters)
         check(workers, {case.backend for case in plan.cases})
-        return cls(matrix, chosen, filters, plan, settings, local_root(results), workers, programs)
+        return cls(matrix, chosen, filters, plan, sampled, root(results), workers, programs)
 
 
 def names() -> list[str]:
@@ -138,29 +164,6 @@ def load(name: str) -> Matrix:
     if name not in names():
         raise unknown("matrix", name, names(), "--matrix, which also takes the path of a .toml file")
     return everything() if name == "all" else matrix_file.read(_MATRICES / f"{name}.toml")
-
-
-def local_root(results: str) -> Path:
-    """Check the root of the results; it is not made yet.
-
-    Args:
-        results: path of a folder.
-
-    Returns:
-        The folder's path.
-
-    Raises:
-        UsageError: it is an address, is no folder, or may not be written to.
-    """
-    if "://" in results:
-        raise UsageError(f"--results {results}: only a local folder can be written, such as --results results")
-    root = Path(results)
-    there = next(part for part in (root.absolute(), *root.absolute().parents) if os.path.lexists(part))
-    if not there.is_dir():
-        raise UsageError(f"--results {results}: {there.name} is a file; name a folder, it is made when missing")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"--results {results}: {there} may not be written to; name a folder of yours")
-    return root
 
 
 def _inline(matrix: InlineMatrix) -> Matrix:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from kernels.measurement import Measurement, Status
 
 if TYPE_CHECKING:
-    from flows.bench import Summary
+    from flows.execution import Summary
 
 LINE_S = 5.0
 """Least seconds between two lines where there is no terminal to draw a bar in."""
@@ -35,6 +35,9 @@ class Reporter(Protocol):
 
     def note(self, line: str) -> None:
         """Say something else, in one line."""
+
+    def sent(self, files: int, all_files: int) -> None:
+        """Say how far the upload of results is."""
 
     def end(self, summary: Summary) -> None:
         """Say that nothing more comes, and what the run left behind."""
@@ -86,6 +89,11 @@ class LineReporter(AbstractContextManager["LineReporter"]):
             self._write.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             self._write.info("%s", line)
+
+    def sent(self, files: int, all_files: int) -> None:
+        """Write a line when the last is old enough."""
+        if time.monotonic() - self._last >= LINE_S:
+            self.note(f"{files}/{all_files} files of results sent")
 
     def end(self, summary: Summary) -> None:
         """Keep the summary."""
@@ -142,6 +150,10 @@ class BarReporter(AbstractContextManager["BarReporter"]):
     def note(self, line: str) -> None:
         """Write a line above the bar."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def sent(self, files: int, all_files: int) -> None:
+        """Let the bar tell of the upload."""
+        self._progress.update(self._task, total=all_files, completed=files, case="files of results sent", left="")
 
     def end(self, summary: Summary) -> None:
         """Fill the bar, and keep the summary."""

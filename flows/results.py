@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import json
 import math
-import os
 import secrets
 import time
 import uuid
@@ -14,11 +13,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows import schema
 from flows.order import Order
@@ -77,6 +74,27 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     complete: bool = False
 
+    @property
+    def version(self) -> str:
+        """The version of jitmatrix."""
+        return importlib.metadata.version("jitmatrix")
+
+    def plan(self) -> tuple[str, str]:
+        """Write out what is to be measured.
+
+        Returns:
+            The matrix, the filters and the sampling as JSON, and its sha256.
+        """
+        order = self.order
+        plan = {
+            "matrix": {k: v for k, v in asdict(order.matrix).items() if k != "sampling"},
+            "filters": asdict(order.filters),
+            "sampling": order.sampling.to_json(),
+            "workers": order.workers,
+        }
+        text = json.dumps(plan, sort_keys=True)
+        return text, hashlib.sha256(text.encode()).hexdigest()
+
     def row(self, measurements: Iterable[Measurement]) -> dict[str, Any]:
         """Make the run's row.
 
@@ -87,14 +105,7 @@ class Run:
             Column to value.
         """
         order = self.order
-        matrix = {k: v for k, v in asdict(order.matrix).items() if k != "sampling"}
-        plan = {
-            "matrix": matrix,
-            "filters": asdict(order.filters),
-            "sampling": order.sampling.to_json(),
-            "workers": order.workers,
-        }
-        text = json.dumps(plan, sort_keys=True)
+        text, plan_hash = self.plan()
         return {
             "run_id": self.id,
             "started_at": self.started_at,
@@ -103,7 +114,7 @@ class Run:
             "command": self.command,
             "matrix": order.matrix.name,
             "plan": text,
-            "plan_hash": hashlib.sha256(text.encode()).hexdigest(),
+            "plan_hash": plan_hash,
             "seed": order.sampling.seed,
             **counts(measurements, order.filters),
             "machine": self.machine.fingerprint,
@@ -114,7 +125,7 @@ class Run:
             "commit": self.environment.commit,
             "dirty": self.environment.dirty,
             "image": self.environment.image,
-            "version": importlib.metadata.version("jitmatrix"),
+            "version": self.version,
         }
 
 
@@ -177,34 +188,6 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
     ]
 
 
-def write(root: Path, run: Run, measurements: list[Measurement]) -> list[Path]:
-    """Write a run: its timings, its row, and last the marker that says that both are whole.
-
-    Args:
-        root: the results' root.
-        run: the run.
-        measurements: of every cell of the plan.
-
-    Returns:
-        The Parquet files, timings first.
-    """
-    day = f"date={run.started_at:%Y-%m-%d}"
-    timings = [row for measurement in measurements for row in rows(run, measurement)]
-    run_row = run.row(measurements)
-    files = {
-        f"timings/{day}/{run.id}-{uuid7()}.parquet": table(timings, schema.TIMINGS, run),
-        f"runs/{day}/{run.id}.parquet": table([run_row], schema.RUNS, run),
-    }
-    marker = []
-    for key, content in files.items():
-        sha256 = publish(root / key, _parquet(content))
-        marker.append({"key": key, "nbytes": (root / key).stat().st_size, "sha256": sha256, "rows": content.num_rows})
-    whole = {"run_id": run.id, "schema_version": schema.VERSION, "planned": run_row["planned"], "files": marker}
-    # Readers of Parquet folders pass over names that begin with an underscore.
-    publish(root / f"runs/{day}/_{run.id}.json", (json.dumps(whole, indent=2) + "\n").encode())
-    return [root / key for key in files]
-
-
 def table(values: list[dict[str, Any]], columns: pa.Schema, run: Run) -> pa.Table:
     """Make an Arrow table of the explicit schema.
 
@@ -265,34 +248,3 @@ def _declared(case: Case) -> dict[str, Any]:
         "work_operations": None if case.derivative == 2 else work.operations,
         "work_nbytes": None if case.derivative else work.nbytes,
     }
-
-
-def _parquet(content: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    delta = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in content.column_names else {}
-    # Delta packing and dictionaries exclude each other, column by column.
-    text = [f.name for f in content.schema if pa.types.is_string(f.type)]
-    pq.write_table(
-        content, sink, compression="zstd", row_group_size=1 << 20, use_dictionary=text, column_encoding=delta or None
-    )
-    return bytes(sink.getvalue())
-
-
-def publish(path: Path, content: bytes) -> str:
-    """Write a file so that a reader sees it whole or not at all, whatever ends this process.
-
-    Args:
-        path: the file; its folder is made.
-        content: all of it.
-
-    Returns:
-        The content's sha256, in hexadecimal digits.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-    return hashlib.sha256(content).hexdigest()

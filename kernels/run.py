@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kernels import machine, roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
 from kernels.errors import UnavailableError
 from kernels.floors import Roofline
-from kernels.measurement import Measurement, Outcome
+from kernels.measurement import Measurement, Outcome, Reading
 from kernels.schedule import Bench, Turn, turns
 from kernels.selection import partition
 from kernels.timing import Sampling
@@ -23,6 +24,21 @@ Through = Callable[[Bench, Turn], bool]
 """Takes one turn by ``Bench.take``, and gives what that gave; an orchestrator wraps it in what it calls a task."""
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What an execution of the same plan had measured when it ended too early.
+
+    Attributes:
+        turns: what the processes of each turn left behind.
+        rooflines: backend to its measured roofline.
+        startups: backend and framework to the startup reading.
+    """
+
+    turns: Mapping[Turn, Sequence[Outcome]] = field(default_factory=dict)
+    rooflines: Mapping[Backend, Roofline] = field(default_factory=dict)
+    startups: Mapping[Backend, Mapping[str, Reading]] = field(default_factory=dict)
+
+
 class Run:
     """One execution of a plan on this machine: every cell gives one row, whatever happens.
 
@@ -30,10 +46,18 @@ class Run:
         cases: what is measured.
         settled: the rows that are known before anything is measured.
         rooflines: backend to its measured roofline, empty where it has none.
+        startups: backend and framework to the startup reading.
         notes: what of the machine could not be measured, each in one line with the reason.
     """
 
-    def __init__(self, plan: Plan, sampling: Sampling, workers: int | None = None, keep_text: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        sampling: Sampling,
+        workers: int | None = None,
+        keep_text: bool = False,
+        past: Past | None = None,
+    ) -> None:
         """Prepare; nothing is started yet.
 
         Args:
@@ -41,9 +65,12 @@ class Run:
             sampling: how every case is sampled.
             workers: cases side by side, one thread each, pinned to a core of its own; None takes one at a time.
             keep_text: whether compiled programs' texts are kept, in the outcomes.
+            past: what need not be measured again.
         """
         self.cases, self.settled = partition(plan)
+        self._past = past or Past()
         self.rooflines: dict[Backend, Roofline] = {}
+        self.startups: dict[Backend, dict[str, Reading]] = {}
         self.notes: list[str] = []
         self._sampling, self._workers, self._keep_text = sampling, workers, keep_text
         self._end = float("inf")
@@ -76,11 +103,12 @@ class Run:
 
     def _rounds(self, bench: Bench, cases: list[Case], workers: Workers, through: Through, take: Take) -> bool:
         """Take every turn of a backend's cases; gives whether there was time for all."""
-        schedule, ended = turns(cases, self._sampling), list[Case]()
+        schedule, ended = self._left(bench, cases)
         # What is the machine's own is measured after the first round, so that the first case need not wait for it;
         # before, where the first round is the last: a row is handed over whole.
-        first = len(cases) if self._sampling.rounds > 1 else 0
-        for part, described in ((schedule[:first], False), (schedule[first:], True)):
+        last = self._sampling.rounds - 1
+        first = [turn for turn in schedule if turn.round == 0 != last]
+        for part, described in ((first, False), (schedule[len(first) :], True)):
             if described:
                 self._describe(bench, cases)
                 self._hand_over(ended, take)
@@ -92,6 +120,16 @@ class Run:
                 if time.monotonic() > self._end:
                     return False
         return True
+
+    def _left(self, bench: Bench, cases: list[Case]) -> tuple[list[Turn], list[Case]]:
+        """Give the turns that are left to take, in their order, and the cases that have none."""
+        schedule = turns(cases, self._sampling)
+        for turn in schedule:
+            if turn in self._past.turns:
+                bench.recall(turn, self._past.turns[turn])
+        left = [turn for turn in schedule if turn not in self._past.turns and not bench.ended(turn.case)]
+        waiting = {turn.case for turn in left}
+        return left, [case for case in cases if case not in waiting]
 
     def leave(self, take: Take, reason: str) -> None:
         """Hand over what an unfinished run leaves: cases with the rounds that they have, and the others as skipped.
@@ -121,16 +159,19 @@ class Run:
         """Measure what belongs to the machine and to the frameworks, once."""
         backend = cases[0].backend
         threads = 1 if self._workers else len(machine.affinity())
+        bench.startup.update(self._past.startups.get(backend, {}))
         try:
-            bench.roofline = roofline.measure(backend, threads)
+            bench.roofline = dict(self._past.rooflines.get(backend) or roofline.measure(backend, threads))
         except UnavailableError as error:
             self.notes.append(f"no roofline for {backend}: {error}; times are not held against the machine")
         self.rooflines[backend] = bench.roofline
         for framework in dict.fromkeys(case.framework for case in cases):
             try:
-                bench.startup[framework] = startup.measure(framework, backend, threads)
+                if framework not in bench.startup:
+                    bench.startup[framework] = startup.measure(framework, backend, threads)
             except UnavailableError as error:
                 self.notes.append(f"no startup of {framework} on {backend}: {error}")
+        self.startups[backend] = bench.startup
 
     def _hand_over(self, ended: list[Case], take: Take) -> None:
         while ended:

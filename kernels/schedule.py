@@ -100,6 +100,15 @@ class Bench:
         """Remove the private compilation caches."""
         shutil.rmtree(self._caches, ignore_errors=True)
 
+    def recall(self, turn: Turn, outcomes: Sequence[Outcome]) -> None:
+        """Take over a turn that was taken before, by a run that did not come to its end.
+
+        Args:
+            turn: the turn.
+            outcomes: what its processes left behind.
+        """
+        self._outcomes.setdefault(turn.case, []).extend(outcomes)
+
     def take(self, turn: Turn) -> bool:
         """Take one turn: the processes of one case in one round.
 

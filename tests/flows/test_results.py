@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from flows import schema
 from flows.order import Order
-from flows.results import Run, case_variables, counts, rows, table, uuid7, write
+from flows.results import Run, case_variables, counts, rows, table, uuid7
+from flows.store import Store
 from kernels.case import Backend, Case
 from kernels.frameworks import modes
 from kernels.measurement import Measurement, Status, Timing
@@ -51,6 +52,14 @@ def measurements(draw: st.DrawFn) -> Measurement:
         facts={"warmup_calls": 3, "note": draw(st.text(max_size=5))},
         rounds=1,
     )
+
+
+def write(root: Path, run: Run, measured: list[Measurement]) -> list[Path]:
+    """Write a whole run, as a flow does that is never interrupted."""
+    store = Store(root, run, None, print)
+    for measurement in measured:
+        store.take(measurement)
+    return store.finish(measured)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,167 @@
+"""A run's way to disk: rows in files by batch, each whole and durable, then the run's row, and the marker last."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows import schema
+from flows.durable import file_sha256, publish
+from flows.journal import Journal
+from flows.results import Run, rows, table, uuid7
+from kernels.measurement import Measurement
+
+BATCH_CASES = 256
+"""Cases whose rows wait for a file at most: files are few, and memory is bounded."""
+
+BATCH_S = 60.0
+"""Seconds that a finished row waits for its file at most, as long as others follow it; its journal has it at once."""
+
+
+class Store:
+    """The files of one run, in the layout of results."""
+
+    def __init__(self, folder: Path, run: Run, journal: Journal | None, note: Callable[[str], None]) -> None:
+        """Prepare; a run that is gone on with takes over the files that it has.
+
+        Args:
+            folder: the results' root, or the spool of a remote one.
+            run: the run.
+            journal: is told of every file before it is written; None where a run cannot be gone on with.
+            note: is told when a file cannot be written.
+        """
+        self.folder, self._run, self._journal, self._note = folder, run, journal, note
+        self._day = f"date={run.started_at:%Y-%m-%d}"
+        self._files: dict[str, dict[str, Any]] = {}
+        self._stored: set[str] = set()
+        self._waiting: list[Measurement] = []
+        self._since = time.monotonic()
+        for key, cases in dict(journal.story.files).items() if journal else ():
+            if (folder / key).is_file():
+                self._files[key] = _entry(key, folder / key)
+                self._stored.update(cases)
+
+    def take(self, measurement: Measurement) -> None:
+        """Take the rows of a case; they are written with others, now or within a minute.
+
+        Args:
+            measurement: of a case that is done; one whose rows are in a file already is passed over.
+        """
+        if measurement.case.id in self._stored:
+            return
+        self._waiting.append(measurement)
+        if len(self._waiting) >= BATCH_CASES or time.monotonic() - self._since > BATCH_S:
+            try:
+                self._flush()
+            except OSError as error:
+                # At the end it is tried again, and elsewhere.
+                self._note(f"{self.folder} cannot be written ({error.strerror}): the results wait")
+                self._since = time.monotonic()
+
+    def finish(self, measurements: list[Measurement]) -> list[Path]:
+        """Write what is left: rows, the run's row, and the marker that says that all is there.
+
+        Args:
+            measurements: of every cell of the plan.
+
+        Returns:
+            The Parquet files, timings first.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._flush()
+        key = f"runs/{self._day}/{self._run.id}.parquet"
+        row = self._run.row(measurements)
+        self._put(key, table([row], schema.RUNS, self._run))
+        whole = {
+            "run_id": self._run.id,
+            "schema_version": schema.VERSION,
+            "planned": row["planned"],
+            "files": list(self._files.values()),
+        }
+        # Readers of Parquet folders pass over names that begin with an underscore.
+        marker = self.folder / f"runs/{self._day}/_{self._run.id}.json"
+        publish(marker, (json.dumps(whole, indent=2) + "\n").encode())
+        return [self.folder / key for key in self._files]
+
+    def suspend(self, measurements: list[Measurement]) -> list[Path]:
+        """Write the rows of a run that did not come to its end; without a marker, it can be gone on with.
+
+        Args:
+            measurements: of every cell of the plan, as far as it was measured.
+
+        Returns:
+            The Parquet files, timings first.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._flush()
+        partial = [measurement for measurement in measurements if measurement.case.id not in self._stored]
+        files = {
+            f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(partial),
+            f"runs/{self._day}/{self._run.id}-partial.parquet": table(
+                [self._run.row(measurements)], schema.RUNS, self._run
+            ),
+        }
+        for key, content in files.items():
+            if self._journal:
+                self._journal.file(key, [])
+            publish(self.folder / key, _parquet(content))
+        return [self.folder / key for key in (*self._files, *files)]
+
+    def _flush(self) -> None:
+        if self._waiting:
+            cases = [measurement.case.id for measurement in self._waiting]
+            key = f"timings/{self._day}/{self._run.id}-{uuid7()}.parquet"
+            if self._journal:
+                # Before the file: a run that is killed between the two finds it, or finds that it is not there.
+                self._journal.file(key, cases)
+            self._put(key, self._table(self._waiting))
+            self._stored.update(cases)
+            self._waiting.clear()
+        self._since = time.monotonic()
+
+    def _table(self, measurements: list[Measurement]) -> pa.Table:
+        return table([row for each in measurements for row in rows(self._run, each)], schema.TIMINGS, self._run)
+
+    def _put(self, key: str, content: pa.Table) -> None:
+        data = _parquet(content)
+        sha256 = publish(self.folder / key, data)
+        self._files[key] = {"key": key, "nbytes": len(data), "sha256": sha256, "rows": content.num_rows}
+
+
+def partial(key: str) -> bool:
+    """Tell whether a file holds what a run had measured when it was suspended: it goes when the run goes on.
+
+    Args:
+        key: the file's key.
+
+    Returns:
+        True for such a file.
+    """
+    return key.endswith("-partial.parquet")
+
+
+def _entry(key: str, path: Path) -> dict[str, Any]:
+    """Describe a file that a run wrote before it was killed, as its marker does."""
+    rows = pq.ParquetFile(path).metadata.num_rows
+    return {"key": key, "nbytes": path.stat().st_size, "sha256": file_sha256(path), "rows": rows}
+
+
+def _parquet(content: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    delta = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in content.column_names else {}
+    # Delta packing and dictionaries exclude each other, column by column.
+    text = [f.name for f in content.schema if pa.types.is_string(f.type)]
+    pq.write_table(
+        content, sink, compression="zstd", row_group_size=1 << 20, use_dictionary=text, column_encoding=delta or None
+    )
+    return bytes(sink.getvalue())
