@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.query_command import query
 from kernels import devices, doctor, starting
 from kernels.case import Backend
 from kernels.discovery import suite
@@ -31,6 +32,7 @@ app = App(
     version_flags=["--version"],
     result_action="return_value",
 )
+app.command(query)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]

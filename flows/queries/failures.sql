@@ -1,0 +1,25 @@
+-- title: What was not measured, by reason, in all runs
+-- column cases, runs: how many of each met it
+-- column still: cases whose newest complete run still ends so
+-- column first_at, last_at: begin of the first and the last run that met it
+-- column example: one of the cases
+--
+-- Every status but ok, skipped cells among them, incomplete runs included.
+with ended as (
+    select distinct run_id, case_id, machine, measured_at, status, coalesce(reason, '') as reason from timings
+    where status is distinct from 'ok'
+),
+newest as (
+    select distinct case_id, machine, status, coalesce(reason, '') as reason from latest
+)
+select
+    status, reason,
+    count(distinct case_id) as cases,
+    count(distinct run_id) as runs,
+    count(distinct case_id) filter (newest.case_id is not null) as still,
+    min(measured_at) as first_at,
+    max(measured_at) as last_at,
+    min(case_id) as example,
+from ended left join newest using (case_id, machine, status, reason)
+group by status, reason
+order by status = 'skipped', cases desc, status, reason;
