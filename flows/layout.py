@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -222,3 +223,18 @@ def compact_key(table: str, day: date, compaction: str) -> str:
         The key.
     """
     return f"{table}/date={day}/compact-{compaction}.parquet"
+
+
+def begun(identity: str) -> datetime:
+    """Read when a run or a compaction began from its id.
+
+    Args:
+        identity: a UUIDv7.
+
+    Returns:
+        The time, in UTC; the end of all times for a UUID of another version, which says nothing of it.
+    """
+    found = uuid.UUID(identity)
+    if found.version != 7:
+        return datetime.max.replace(tzinfo=UTC)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found.int >> 80)
