@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ GROUP_NBYTES = 48 << 20
 """Bytes of a row group at most, as Arrow counts them in memory, give or take a table that is written."""
 
 _READ_ROWS = 1024
+_GATHERED_NBYTES = 4 << 20
 
 
 def packing(columns: pa.Schema) -> dict[str, Any]:
@@ -78,8 +80,9 @@ def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
     """
     with pq.ParquetFile(path, pre_buffer=False) as file:
         check(file.schema_arrow, columns)
-        for batch in file.iter_batches(_READ_ROWS):
-            there = batch.schema.names
+        there = file.schema_arrow.names
+        # Threads of Arrow's would cost more than they save: most files are small.
+        for batch in file.iter_batches(_READ_ROWS, use_threads=False):
             arrays = [batch[c.name].cast(c.type) if c.name in there else pa.nulls(len(batch), c.type) for c in columns]
             yield pa.Table.from_arrays(arrays, schema=columns)
 
@@ -101,6 +104,32 @@ def check(found: pa.Schema, columns: pa.Schema) -> None:
         raise ValueError("it has no column of the results")
 
 
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Put small tables together: what is done to each costs more than its rows do.
+
+    Args:
+        tables: of one schema.
+
+    Yields:
+        The same rows in the same order, in tables of some megabytes.
+    """
+    waiting, nbytes = list[pa.Table](), 0
+    for table in tables:
+        waiting.append(table)
+        nbytes += table.nbytes
+        if nbytes >= _GATHERED_NBYTES:
+            yield pa.concat_tables(waiting)
+            waiting, nbytes = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+@functools.cache
+def _database() -> Any:
+    # Opening one takes longer than hashing a day's rows.
+    return duckdb.connect(config={"threads": 1, "memory_limit": "128MB"})
+
+
 class Checksum:
     """Count and sum of hashes of rows: equal for the same rows in any order, other when one is lost or doubled.
 
@@ -116,7 +145,7 @@ class Checksum:
             columns: the schema of all rows.
         """
         self.rows, self.total = 0, 0
-        self._connection = duckdb.connect(config={"threads": 1, "memory_limit": "128MB"})
+        self._connection = _database().cursor()
         # To DuckDB's hash, no list and an empty list are the same.
         lists = [f'"{column.name}" is null' for column in columns if pa.types.is_list(column.type)]
         self._query = f"select count(*), sum(hash({', '.join(['given', *lists])})) from given"
@@ -129,6 +158,7 @@ class Checksum:
         """
         self._connection.register("given", rows)
         count, total = self._connection.execute(self._query).fetchall()[0]
+        self._connection.unregister("given")
         self.rows, self.total = self.rows + count, self.total + int(total or 0)
 
     def of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -200,14 +200,14 @@ def _made(root: Root, day: date, table: str, taken: list[Entry], copies: Copies)
     path, parts = copies.folder / "compact", copies.folder / "parts"
     parts.mkdir(exist_ok=True)
     given, stored = parquet.Checksum(columns), parquet.Checksum(columns)
-    rows = given.of(each for entry in inputs for each in copies.rows(entry))
+    rows = given.of(parquet.gathered(each for entry in inputs for each in copies.rows(entry)))
     footer = {"schema_version": str(schema.VERSION), "compaction": compaction}
     count = parquet.write(path, in_order(rows, ORDER[table], parts), columns.with_metadata(footer))
     entry = Entry(compact_key(table, day, compaction), path.stat().st_size, file_sha256(path), count)
     root.put(entry.key, path)
     path.unlink()
     copies.take(entry)
-    for each in copies.rows(entry):
+    for each in parquet.gathered(copies.rows(entry)):
         stored.add(each)
     wanted = sum(each.rows for each in inputs)
     if given != stored or count != wanted:
