@@ -39,7 +39,7 @@ def query(
         return 0
     if format == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet: a terminal cannot show it; write it to a file: jitmatrix query … > FILE")
-    found = ask(root(results or settings().results), question, parameters(set or ()))
+    found = ask(root(results or settings().results, to_read=True), question, parameters(set or ()))
     for key, reason in sorted(found.aside.items()):
         sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
     if not found.files:

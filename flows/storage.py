@@ -173,11 +173,12 @@ class LocalRoot:
         return StorageError(f"{self.address}: there is no {key}", status=404, code="NoSuchKey")
 
 
-def root(text: str) -> Root:
+def root(text: str, *, to_read: bool = False) -> Root:
     """Read the address of a root.
 
     Args:
         text: ``results``, ``/path``, ``file:///path`` or ``s3://bucket/prefix``.
+        to_read: whether it is enough that a folder may be read.
 
     Returns:
         The root; nothing is made, and nothing is asked of a server yet.
@@ -189,12 +190,12 @@ def root(text: str) -> Root:
     if not text.strip():
         raise UsageError("--results is empty; name a folder, or a bucket as s3://bucket/prefix")
     if scheme is None:
-        return LocalRoot(_folder(text, Path(text)))
+        return LocalRoot(_folder(text, Path(text), to_read))
     if scheme[1].lower() == "file":
         place = urlsplit(text)
         if place.netloc not in {"", "localhost"} or not place.path:
             raise UsageError(f"--results {text}: a file address has three slashes, such as file:///data/results")
-        return LocalRoot(_folder(text, Path(unquote(place.path))))
+        return LocalRoot(_folder(text, Path(unquote(place.path)), to_read))
     bucket, _, prefix = text[scheme.end() :].partition("/")
     if "@" in bucket:
         raise UsageError(
@@ -211,10 +212,12 @@ def root(text: str) -> Root:
     return S3Root(bucket, "/".join(part for part in prefix.split("/") if part))
 
 
-def _folder(text: str, path: Path) -> Path:
+def _folder(text: str, path: Path, to_read: bool) -> Path:
     there = next(part for part in (path.absolute(), *path.absolute().parents) if os.path.lexists(part))
     if not there.is_dir():
         raise UsageError(f"--results {text}: {there.name} is a file; name a folder, it is made when missing")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"--results {text}: {there} may not be written to; name a folder of yours")
+    if not os.access(there, (os.R_OK if to_read else os.W_OK) | os.X_OK):
+        raise UsageError(
+            f"--results {text}: {there} may not be {'read' if to_read else 'written to'}; name a folder of yours"
+        )
     return path
