@@ -91,6 +91,9 @@ def recorded(function: Function, positions: tuple[int, ...], order: int) -> Func
         gradients = torch.autograd.grad(total, moved, create_graph=order == 2, materialize_grads=True)
         if order == 1:
             return total.detach(), gradients
-        return torch.autograd.grad(gradients, moved, along, materialize_grads=True)
+        # A gradient by what the objective is linear in hangs on nothing, and adds nothing.
+        curved = [(gradient, v) for gradient, v in zip(gradients, along, strict=True) if gradient.requires_grad]
+        slopes, directions = [gradient for gradient, _ in curved], [v for _, v in curved]
+        return torch.autograd.grad(slopes, moved, directions, materialize_grads=True)
 
     return call

@@ -167,6 +167,19 @@ def test_the_product_of_a_known_hessian():
 
 
 @needs_torch
+def test_a_product_by_what_the_objective_is_linear_in_is_zero():
+    import torch
+
+    from kernels.frameworks.torch_derived import recorded
+
+    x, y, v, u = (torch.rand(3, dtype=torch.float64) for _ in range(4))
+    by_x, by_y = recorded(lambda x, y: (x**3).sum() + y.sum(), (0, 1), 2)(x, y, v, u)
+    assert torch.allclose(by_x, 6 * x * v)
+    assert torch.equal(by_y, torch.zeros_like(y))
+    assert not any(product.any() for product in recorded(lambda x, y: x.sum() + y.sum(), (0, 1), 2)(x, y, v, u))
+
+
+@needs_torch
 def test_a_case_leaves_no_files_behind(adapter, case_of, monkeypatch):
     from kernels.discovery import find
 
