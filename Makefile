@@ -36,11 +36,7 @@ docs: $(VENV)/core.stamp
 
 # What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
 # make selfcheck ARGS="cost workers --json figures.json"
-self# Every kernel in every framework, mode, dtype and derivative: with PyTorch's compiler an hour, that make test has a part of.
-contract: $(VENV)/test.stamp $(EXTRAS_STAMP)
-	JITMATRIX_CONTRACT=all $(BIN)/python -m pytest tests/kernels/test_contract.py $(ARGS)
-
-check: $(VENV)/test.stamp $(EXTRAS_STAMP)
+selfcheck: $(VENV)/test.stamp $(EXTRAS_STAMP)
 	@$(BIN)/python -m selfcheck $(ARGS)
 
 # JAX's kernels on this machine's GPU, under eight minutes; any interpreter with NumPy and JAX does, nothing is installed:
