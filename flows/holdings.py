@@ -19,6 +19,9 @@ from flows.storage import Root, StorageError
 THREADS = 16
 """Requests side by side: with small objects, all is waiting."""
 
+TABLES = ("timings", "runs")
+"""The tables of results."""
+
 _LISTINGS = 5
 
 _T = TypeVar("_T")
@@ -60,14 +63,14 @@ class Holdings:
     missing: set[str] = field(default_factory=set)
 
 
-def holdings(root: Root, prefix: str = "") -> Holdings:
+def holdings(root: Root, damaged: Mapping[str, str] | None = None) -> Holdings:
     """Find out which files hold the rows now.
 
     Writers and compactions may go on meanwhile: where one has removed what a marker lists, all is listed again.
 
     Args:
         root: of the results.
-        prefix: looks at keys that begin so below ``timings/`` and ``runs/``, such as ``date=2026-12``; empty at all.
+        damaged: key to what is wrong with its content, where somebody has found that out.
 
     Returns:
         The files that count, and what was set aside.
@@ -77,23 +80,27 @@ def holdings(root: Root, prefix: str = "") -> Holdings:
     """
     for attempt in range(_LISTINGS):
         # Markers first: whatever one lists was stored before it, and so is in the later listing.
-        markers = {each.key: where for each in root.files(f"runs/{prefix}") if (where := _marker(each.key))}
-        stored = {each.key: each.nbytes for table in ("timings", "runs") for each in root.files(f"{table}/{prefix}")}
-        found = _settle(root, markers, stored)
+        markers = {each.key: where for each in root.files("runs/") if (where := _marker(each.key))}
+        stored = {each.key: each.nbytes for table in TABLES for each in root.files(f"{table}/")}
+        found = _settle(root, markers, stored, damaged or {})
         if not found.missing or attempt == _LISTINGS - 1:
             found.aside |= dict.fromkeys(found.missing, "missing: a marker lists it")
             return found
     raise AssertionError("unreachable")
 
 
-def _settle(root: Root, markers: Mapping[str, Place], stored: Mapping[str, int]) -> Holdings:
+def _settle(
+    root: Root, markers: Mapping[str, Place], stored: Mapping[str, int], damaged: Mapping[str, str]
+) -> Holdings:
     """Apply the rule to one listing."""
-    found = Holdings()
-    replaced, covered = _compacted(root, markers, stored, found)
+    found = Holdings(aside=dict(damaged))
+    replaced, covered, gone = _compacted(root, markers, stored, found)
     left = [key for key, where in markers.items() if where.kind is Kind.MARKER and (where.day, where.id) not in covered]
     for key, (entries, version) in _read(root, left, _run_marker, found).items():
-        _hold(found, (entry for entry in entries if entry.key not in replaced), stored, version)
+        found.files |= _sound((entry for entry in entries if entry.key not in replaced), stored, found, version)
         found.marked.add(markers[key].id)
+    # Of what a compaction has replaced nothing is missed: where it is not whole itself, a line says so.
+    found.missing -= gone
     known = found.files.keys() | found.aside.keys() | replaced | markers.keys()
     for key in stored.keys() - known:
         where = place(key)
@@ -105,42 +112,49 @@ def _settle(root: Root, markers: Mapping[str, Place], stored: Mapping[str, int])
 
 def _compacted(
     root: Root, markers: Mapping[str, Place], stored: Mapping[str, int], found: Holdings
-) -> tuple[set[str], set[tuple[date, str]]]:
-    """Take each day's newest compaction that is whole; gives what it replaces, and whose markers need no look."""
-    replaced, covered, days = set[str](), set[tuple[date, str]](), set[date]()
+) -> tuple[set[str], set[tuple[date, str]], set[str]]:
+    """Take each day's newest compaction; gives what is replaced, runs that are whole in it, what may be gone."""
+    replaced, covered, settled = set[str](), set[tuple[date, str]](), set[tuple[date, str]]()
     keys = [key for key, where in markers.items() if where.kind is Kind.MANIFEST]
     manifests = _read(root, keys, Manifest.from_json, found)
     for key, manifest in sorted(manifests.items(), reverse=True):
         day = markers[key].day
-        if day in days:
-            continue  # a later generation has replaced it
-        if _hold(found, manifest.files, stored):
-            days.add(day)
-            replaced.update(manifest.replaces)
-            found.marked.update(manifest.runs)
-            covered.update((day, run) for run in manifest.runs)
-        else:
-            found.aside[key] = "not all of its files are sound: what it replaced is read, as far as that is left"
-    return replaced - found.files.keys(), covered
+        if all((day, table) in settled for table in TABLES):
+            continue  # a later one has replaced it
+        sound = _sound(manifest.files, stored, found)
+        whole = {table for table in TABLES if all(e.key in sound for e in manifest.files if e.table == table)}
+        if len(whole) < len(TABLES):
+            found.aside[key] = "not all of its files are sound: what they replaced is read, as far as that is left"
+            if stored.keys() >= set(manifest.replaces):
+                continue
+        for table in {table for table in whole if (day, table) not in settled}:
+            settled.add((day, table))
+            found.files |= {each: held for each, held in sound.items() if held.place.table == table}
+            replaced.update(each for each in manifest.replaces if each.startswith(f"{table}/"))
+            covered.update((day, run) for run in manifest.runs if len(whole) == len(TABLES))
+    found.marked.update(run for _, run in covered)
+    gone = {each for manifest in manifests.values() for each in manifest.replaces}
+    return replaced - found.files.keys(), covered, gone
 
 
-def _hold(found: Holdings, entries: Iterable[Entry], stored: Mapping[str, int], version: int | None = None) -> bool:
-    """Take the files of a marker, or all or none of a manifest's; say of the others why not."""
-    listed, sound = list(entries), dict[str, Held]()
-    for entry in listed:
+def _sound(
+    entries: Iterable[Entry], stored: Mapping[str, int], found: Holdings, version: int | None = None
+) -> dict[str, Held]:
+    """Give the files that are as a marker says; say of the others why not."""
+    sound = {}
+    for entry in entries:
         where = place(entry.key)
         if where is None or where.kind not in {Kind.RAW, Kind.COMPACT}:
             found.aside[entry.key] = "foreign: no name of a file of results, though a marker lists it"
+        elif entry.key in found.aside:
+            continue  # somebody has found it damaged
         elif entry.key not in stored:
             found.missing.add(entry.key)
         elif stored[entry.key] != entry.nbytes:
             found.aside[entry.key] = f"damaged: it has {stored[entry.key]} bytes, its marker says {entry.nbytes}"
         else:
             sound[entry.key] = Held(entry.key, where, entry, version)
-    whole = len(sound) == len(listed)
-    if whole or not any(held.place.kind is Kind.COMPACT for held in sound.values()):
-        found.files |= sound
-    return whole
+    return sound
 
 
 def _read(root: Root, keys: list[str], parse: Callable[[bytes], _T], found: Holdings) -> dict[str, _T]:

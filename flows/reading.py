@@ -86,11 +86,11 @@ def look(root: Root, without: dict[str, str]) -> Reading:
     Raises:
         StorageError: it cannot be listed or read.
     """
-    found = holdings(root)
+    found = holdings(root, without)
     filesystem, base = root.filesystem()
     _open_unmarked(found, filesystem, base)
-    files = [file for key, file in sorted(found.files.items()) if key not in without]
-    reading = Reading(root, _database(), files, {**found.aside, **without})
+    files = [file for _, file in sorted(found.files.items())]
+    reading = Reading(root, _database(), files, found.aside)
     tables = {
         f"{name}_files": _dataset([file for file in files if file.place.table == name], columns, filesystem, base)
         for name, columns in _SCHEMAS.items()

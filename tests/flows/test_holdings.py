@@ -171,6 +171,40 @@ def test_a_compaction_that_is_not_whole_leaves_its_rows_to_the_raw_files(tmp_pat
     assert "damaged" in found.aside[made.files[0].key]
 
 
+@pytest.mark.parametrize("table", [0, 1])
+def test_a_damaged_compact_file_hides_nothing_of_the_other_table(tmp_path: Path, table: int) -> None:
+    run = write_run(tmp_path)
+    made = compact(tmp_path, [run.id])
+    path = store(tmp_path, made)
+    for key in made.replaces:
+        (tmp_path / key).unlink()
+    (tmp_path / made.files[table].key).write_bytes(b"cut")
+    found = look(tmp_path)
+    assert set(found.files) == {made.files[1 - table].key}
+    assert set(found.aside) == {made.files[table].key, path.relative_to(tmp_path).as_posix()}
+
+
+def test_what_somebody_has_found_damaged_does_not_count(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    (key,) = (key for key in look(tmp_path).files if key.startswith("timings/"))
+    found = holdings(LocalRoot(tmp_path), {key: "why"})
+    assert (len(found.files), found.aside) == (1, {key: "why"})
+
+
+def test_an_earlier_compaction_that_is_gone_is_not_missed(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path).id for _ in range(2)]
+    rows = counted(tmp_path)
+    first = compact(tmp_path, runs[:1])
+    store(tmp_path, first)
+    second = compact(tmp_path, runs[1:], 2, first)
+    store(tmp_path, second)
+    for key in second.replaces:
+        (tmp_path / key).unlink()
+    found = look(tmp_path)
+    assert counted(tmp_path, found) == rows
+    assert (found.aside, found.missing) == ({}, set())
+
+
 def test_a_run_that_comes_after_the_compaction_counts_beside_it(tmp_path: Path) -> None:
     first = write_run(tmp_path)
     store(tmp_path, compact(tmp_path, [first.id]))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows import schema, storage
+from flows.layout import Manifest
 from flows.query import Answer, ask, parameters
 from flows.questions import questions
 from flows.results import Run
@@ -31,6 +33,7 @@ from kernels.phase import Phase
 from tests.flows.conftest import Command
 from tests.flows.seaweed import Bucket
 from tests.flows.stored import DAY, new_run, write_run
+from tests.flows.test_holdings import compact, store
 
 EVENTS = dict.fromkeys(("traces", "lowerings", "compiles", "cache_hits", "cache_misses"), 0)
 NUMPY = Case("dense", "numpy", "eager", "M", "float32")
@@ -52,10 +55,10 @@ def measured(case: Case, *timings: Timing, status: Status = Status.OK, reason: s
 
 def write(root: Path, *measurements: Measurement, run: Run | None = None) -> Run:
     run = run or new_run()
-    store = Store(root, run, None, print)
+    files = Store(root, run, None, print)
     for measurement in measurements:
-        store.take(measurement)
-    store.finish(list(measurements))
+        files.take(measurement)
+    files.finish(list(measurements))
     return run
 
 
@@ -224,6 +227,44 @@ def test_what_carries_a_run_s_name_without_a_marker_is_looked_into(tmp_path: Pat
     answer = found(tmp_path, "select distinct run_id from timings")
     assert answer.table["run_id"].to_pylist() == [whole.id]
     assert list(answer.aside) == [path.relative_to(tmp_path).as_posix()]
+
+
+@dataclass(frozen=True)
+class Overtaken(LocalRoot):
+    """A folder in which a compaction ends, and removes what it replaced, between a listing and the query."""
+
+    manifest: list[Manifest] = field(default_factory=list)
+
+    def filesystem(self) -> tuple[Any, str]:
+        if self.manifest:
+            made = self.manifest.pop()
+            store(self.path, made)
+            for key in made.replaces:
+                (self.path / key).unlink()
+        return super().filesystem()
+
+
+def test_a_query_that_a_compaction_overtakes_sees_each_row_once(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path).id for _ in range(2)]
+    query = "from samples order by all"
+    before = found(tmp_path, query).table
+    after = ask(Overtaken(tmp_path, [compact(tmp_path, runs)]), query, {})
+    assert after.table.equals(before)
+    assert after.aside == {}
+
+
+def test_a_damaged_compact_file_leaves_its_rows_to_the_files_that_it_replaced(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path).id for _ in range(2)]
+    query = "from samples order by all"
+    before = found(tmp_path, query).table
+    made = compact(tmp_path, runs)
+    store(tmp_path, made)
+    assert found(tmp_path, query).table.equals(before)
+    path = tmp_path / made.files[0].key
+    path.write_bytes(b"x" * path.stat().st_size)
+    answer = found(tmp_path, query)
+    assert answer.table.equals(before)
+    assert made.files[0].key in answer.aside
 
 
 # --- the ready questions
