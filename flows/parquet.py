@@ -17,7 +17,7 @@ GROUP_ROWS = 100_000
 GROUP_NBYTES = 48 << 20
 """Bytes of a row group at most, as Arrow counts them in memory, give or take a table that is written."""
 
-_READ_ROWS = 1024
+_READ_NBYTES = 1 << 20  # as they are packed; in memory they are several times as large
 _GATHERED_NBYTES = 4 << 20
 
 
@@ -82,9 +82,14 @@ def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
         check(file.schema_arrow, columns)
         there = file.schema_arrow.names
         # Threads of Arrow's would cost more than they save: most files are small.
-        for batch in file.iter_batches(_READ_ROWS, use_threads=False):
+        for batch in file.iter_batches(_batch_rows(file.metadata), use_threads=False):
             arrays = [batch[c.name].cast(c.type) if c.name in there else pa.nulls(len(batch), c.type) for c in columns]
             yield pa.Table.from_arrays(arrays, schema=columns)
+
+
+def _batch_rows(metadata: Any) -> int:
+    nbytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    return max(1, metadata.num_rows * _READ_NBYTES // max(nbytes, 1))
 
 
 def check(found: pa.Schema, columns: pa.Schema) -> None:

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flows import s3
+from flows import compaction, s3
 from flows.durable import publish
 from flows.probe import Honours
 from flows.s3 import S3Root
 from flows.s3_client import Client
 from flows.spool import spool
+from flows.storage import LocalRoot
 from flows.upload import upload
 
 HONOURS = Honours(True, True, True, True, True, 0.0)
@@ -32,9 +33,10 @@ HONOURS = Honours(True, True, True, True, True, 0.0)
 PART_NBYTES = 5 << 20
 """Parts that are as small as S3 allows."""
 
-_EVENTS = {"os.rename", "os.remove", "os.rmdir", "fcntl.flock"}
+_EVENTS = {"os.rename", "os.link", "os.remove", "os.rmdir", "fcntl.flock"}
 _HEAD = (b"PUT ", b"POST ", b"HEAD ", b"GET ", b"DELETE ")
 _CHUNKS = (1, 200)  # of a body: the first, and one in the middle of a part
+_CHANGES = (b"PUT ", b"POST ", b"DELETE ")
 _STARTER = "import sys; from tests.flows.killed import serve; serve(sys.argv[1])"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,7 +45,7 @@ def kills(action: str) -> Iterator[Callable[[dict[str, Any]], bool]]:
     """Yield a call per step, which runs the action in a process that is killed there; the last one ends by itself.
 
     Args:
-        action: name of a function of this module that does the work: upload_all or write_file.
+        action: name of a function of this module that does the work: upload_all, write_file or compact_all.
 
     Yields:
         Takes the function's parameters; tells whether the process was killed.
@@ -74,17 +76,24 @@ def serve(action: str) -> None:
     client: Client | None = None
     for line in sys.stdin:
         order = json.loads(line)
-        if action == "upload_all" and client is None:
+        parameters = order["parameters"]
+        if "bucket" in parameters and client is None:
             # Made once, without a connection: boto3 takes longer for it than for the upload.
-            client = S3Root(order["parameters"]["bucket"], "").client
+            client = S3Root(parameters["bucket"], "").client
             client._opened()
         child = os.fork()
         if child == 0:
-            _arm(order["step"])
-            if client is not None:
-                upload_all(client, **order["parameters"])
+            if action == "compact_all":
+                # What it reads, and its temporary files, nobody else can see.
+                place = parameters.get("folder", "\0")
+                _arm(order["step"], _CHANGES, changed=place, made=place)
+                compact_all(client, **parameters)
+            elif client is not None:
+                _arm(order["step"])
+                upload_all(client, **parameters)
             else:
-                write_file(**order["parameters"])
+                _arm(order["step"])
+                write_file(**parameters)
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
@@ -103,12 +112,21 @@ def probed(bucket: str, prefix: str, client: Client) -> S3Root:
     return target
 
 
+def compact_all(client: Client | None, bucket: str = "", prefix: str = "", folder: str = "") -> None:
+    """Compact a root, and remove at once what was replaced."""
+    target = LocalRoot(Path(folder)) if client is None else probed(bucket, prefix, client)
+    seen = compaction.survey(target)
+    for day in seen.days:
+        assert not compaction.compact_day(target, day, seen, keep_raw_days=0).problems
+
+
 def write_file(path: str, content: str) -> None:
     """Publish a file."""
     publish(Path(path), content.encode())
 
 
-def _arm(step: int) -> None:
+def _arm(step: int, heads: tuple[bytes, ...] = _HEAD, changed: str = "", made: str = "/spool") -> None:
+    """Count steps: requests that begin so, files changed and files made whose paths contain this."""
     count, lock = itertools.count(1), threading.Lock()
 
     def passed() -> None:
@@ -122,21 +140,25 @@ def _arm(step: int) -> None:
         if event == "http.client.send":
             begins = arguments[1].startswith(_HEAD)
             sent.chunks = 0 if begins else sent.chunks + 1
-            if begins or sent.chunks in _CHUNKS:
+            sent.counts = arguments[1].startswith(heads) if begins else sent.counts
+            if sent.counts and (begins or sent.chunks in _CHUNKS):
                 passed()
-        elif event in _EVENTS or (event == "open" and "/spool" in str(arguments[0]) and "x" in str(arguments[1])):
+        elif (event in _EVENTS and changed in str(arguments[0])) or (
+            event == "open" and made in str(arguments[0]) and "x" in str(arguments[1])
+        ):
             passed()
 
-    def around(owner: Any, name: str) -> None:
+    def around(owner: Any, name: str, counts: Callable[[], bool]) -> None:
         function = getattr(owner, name)
 
         def wrapped(*arguments: Any, **named: Any) -> Any:
             result = function(*arguments, **named)
-            passed()
+            if counts():
+                passed()
             return result
 
         setattr(owner, name, wrapped)
 
     sys.addaudithook(audit)
-    around(http.client.HTTPResponse, "begin")
-    around(os, "fsync")
+    around(http.client.HTTPResponse, "begin", lambda: sent.counts)
+    around(os, "fsync", lambda: True)
