@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.query_command import query
+from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, starting
 from kernels.case import Backend
 from kernels.discovery import suite
@@ -33,6 +34,8 @@ app = App(
     result_action="return_value",
 )
 app.command(query)
+app.command(compact)
+app.command(verify)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
