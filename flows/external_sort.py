@@ -34,6 +34,8 @@ def _parts(tables: Iterable[pa.Table], columns: Sequence[str]) -> Iterator[pa.Ta
     waiting: list[pa.Table] = []
     nbytes = 0
     for table in tables:
+        if not table.num_rows:
+            continue
         waiting.append(_with_key(table, columns))
         nbytes += table.nbytes
         if nbytes >= PART_NBYTES:
