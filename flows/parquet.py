@@ -88,8 +88,9 @@ def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _batch_rows(metadata: Any) -> int:
-    nbytes = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    return max(1, metadata.num_rows * _READ_NBYTES // max(nbytes, 1))
+    nbytes: int = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    rows: int = metadata.num_rows
+    return max(1, rows * _READ_NBYTES // max(nbytes, 1))
 
 
 def check(found: pa.Schema, columns: pa.Schema) -> None:

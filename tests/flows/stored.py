@@ -28,7 +28,7 @@ from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
 from kernels.selection import Filters
 
-DAY = datetime(2026, 11, 3, 12, tzinfo=UTC)
+DAY = datetime(2025, 11, 3, 12, tzinfo=UTC)
 
 IDENTITY = ["run_id", "case_id", "phase"]
 

@@ -238,9 +238,9 @@ def test_the_command_says_what_became_of_each_day(jitmatrix: Command, target: Lo
         write_run(target.path)
     done = jitmatrix("compact", "--results", str(target.path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("2026-11-03: 2 runs, 14 rows: 4 files (")
+    assert done.stdout.startswith("2025-11-03: 2 runs, 14 rows: 4 files (")
     done = jitmatrix("compact", "--results", str(target.path), "--keep-raw", "0")
-    assert done.stdout == "2026-11-03: 4 files removed\n"
+    assert done.stdout == "2025-11-03: 4 files removed\n"
     done = jitmatrix("compact", "--results", str(target.path), "--keep-raw", "-1")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
