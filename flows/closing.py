@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from flows.execution import Summary
 from flows.results import counts
+from flows.storage import LocalRoot
 from flows.table import result_table
 from kernels.measurement import Status
 from kernels.progress import duration, reasons
@@ -38,8 +39,13 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
     yield "[bold]{planned} planned = {ok} ok + {failed} failed + {skipped} skipped[/bold]".format(**found)
     for warning in summary.run.warnings:
         yield f"[yellow]warning[/yellow]: {escape(warning)}"
-    yield f"timings: {escape(str(summary.files[0]))}"
+    target = summary.run.order.root
     root = summary.files[0].parents[2]
+    if not isinstance(target, LocalRoot) and not summary.unsent:
+        yield f"timings: {escape(target.address)}/{escape(summary.files[0].relative_to(root).as_posix())}"
+        yield escape(f"read them: jitmatrix query runs --results {shlex.quote(target.address)}")
+        return
+    yield f"timings: {escape(str(summary.files[0]))}"
     python = shlex.quote(sys.executable)
     query = f"select case_id, median_ns from '{root}/timings/*/*.parquet' where phase = 'steady'"
     yield escape(f'read them: {python} -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')

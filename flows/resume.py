@@ -12,7 +12,7 @@ from flows.order import Order
 from flows.results import Run
 from flows.spool import spool
 from flows.storage import Root, root
-from flows.store import partial
+from flows.store import marker_of, partial
 from kernels.errors import UsageError
 from kernels.run import Past
 
@@ -62,6 +62,12 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal]:
                 raise UsageError(
                     f"--resume {run_id}: its {what} was {begun[what]} and is {now} now; one run has one, start anew"
                 )
+        own, marker = spool(order.root), marker_of(run)
+        if own.path(marker).is_file() or order.root.sha256(marker):
+            # It was killed right after its last file.
+            journal.remove()
+            raise UsageError(f"--resume {run_id}: this run came to its end, and all of it is stored in {own.folder}"
+                             f" or {order.root.address}; jitmatrix upload sends what waits")  # fmt: skip
         _retract(journal, order.root)
     except BaseException:
         journal.__exit__(None, None, None)
@@ -87,8 +93,9 @@ def _retract(journal: Journal, target: Root) -> None:
     keys = [key for key in journal.story.files if partial(key)]
     for key in keys:
         target.delete(key)
-    spool(target).remove(keys)
-    journal.retracted(keys)
+    if keys:
+        spool(target).remove(keys)
+        journal.retracted(keys)
 
 
 def _unchanged(run: Run) -> Mapping[str, str | None]:

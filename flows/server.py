@@ -41,6 +41,9 @@ SETTINGS = {
 }
 """Settings of the server; what the user has set wins."""
 
+_PARENT = "JITMATRIX_SERVER_OF"
+"""Variable in which the server finds the process that it is to end with."""
+
 START_S = 120.0
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -58,6 +61,9 @@ def create() -> FastAPI:
     if sys.platform == "linux":
         # However the command ends, the server ends with it (PR_SET_PDEATHSIG).
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != int(os.environ[_PARENT]):
+            # It ended while this process was importing: no signal comes for that.
+            sys.exit(1)
     return create_app(ephemeral=True)
 
 
@@ -84,7 +90,7 @@ class Server:
             command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
             self._process = subprocess.Popen(
                 [*command, "--fd", str(listening.fileno())],
-                env={**SETTINGS, **os.environ},
+                env={**SETTINGS, **os.environ, _PARENT: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -79,16 +79,18 @@ class Store:
         self._flush()
         key = f"runs/{self._day}/{self._run.id}.parquet"
         row = self._run.row(measurements)
-        self._put(key, table([row], schema.RUNS, self._run))
+        if (self.folder / key).is_file():
+            # The run was killed after it wrote this; the root may have it by now, and a key has one content.
+            self._files[key] = _entry(key, self.folder / key)
+        else:
+            self._put(key, table([row], schema.RUNS, self._run))
         whole = {
             "run_id": self._run.id,
             "schema_version": schema.VERSION,
             "planned": row["planned"],
             "files": list(self._files.values()),
         }
-        # Readers of Parquet folders pass over names that begin with an underscore.
-        marker = self.folder / f"runs/{self._day}/_{self._run.id}.json"
-        publish(marker, (json.dumps(whole, indent=2) + "\n").encode())
+        publish(self.folder / marker_of(self._run), (json.dumps(whole, indent=2) + "\n").encode())
         return [self.folder / key for key in self._files]
 
     def suspend(self, measurements: list[Measurement]) -> list[Path]:
@@ -136,6 +138,18 @@ class Store:
         data = _parquet(content)
         sha256 = publish(self.folder / key, data)
         self._files[key] = {"key": key, "nbytes": len(data), "sha256": sha256, "rows": content.num_rows}
+
+
+def marker_of(run: Run) -> str:
+    """Say under which key a run's marker is, once all of it is stored.
+
+    Args:
+        run: the run.
+
+    Returns:
+        The key; readers of Parquet folders pass over names that begin with an underscore.
+    """
+    return f"runs/date={run.started_at:%Y-%m-%d}/_{run.id}.json"
 
 
 def partial(key: str) -> bool:
