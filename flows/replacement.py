@@ -149,8 +149,11 @@ def _counting(root: Root, day: date, generation: int, earlier: list[Entry]) -> M
             if error.status != 404:
                 raise
             continue
-        if {entry.key for entry in manifest.files} == keys:
+        lost = sorted({entry.key for entry in manifest.files} - keys)
+        if not lost:
             return manifest
+        if len(lost) < len(manifest.files):
+            raise UnsoundError(lost[0], f"it is missing or damaged; {day} is left as it is")
     if keys:
         raise GoneError(min(keys), f"no manifest of {day} up to {generation} names it")
     return None

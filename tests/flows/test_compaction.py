@@ -161,6 +161,19 @@ def test_a_compact_file_that_is_lost_is_made_again_from_the_raw_files(target: Lo
     assert rows_of(target) == expected(runs)
 
 
+def test_a_day_whose_compact_file_is_lost_for_good_is_named_and_left_as_it_is(target: LocalRoot) -> None:
+    for _ in range(2):
+        write_run(target.path)
+    compact(target)
+    compact(target, keep_raw_days=0)
+    _spoil(target.path / keys(target, Kind.COMPACT)[1], "missing")
+    write_run(target.path)
+    before = keys(target, Kind.RAW), keys(target, Kind.COMPACT)
+    (result,) = compact(target, keep_raw_days=0)
+    assert "is missing or damaged; 2025-11-03 is left as it is" in result.problems[0]
+    assert (keys(target, Kind.RAW), keys(target, Kind.COMPACT)) == before
+
+
 def test_a_file_of_a_newer_version_is_left_since_its_columns_would_be_lost(target: LocalRoot) -> None:
     runs = [write_run(target.path) for _ in range(3)]
     path = next(target.path.glob(f"timings/*/{runs[0].id}*"))
