@@ -47,9 +47,10 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
         return
     yield f"timings: {escape(str(summary.files[0]))}"
     python = shlex.quote(sys.executable)
-    query = f"select case_id, median_ns from '{root}/timings/*/*.parquet' where phase = 'steady'"
+    # This run's files alone: over all of a folder, what compactions keep twice would be counted twice.
+    query = f"select case_id, median_ns from '{summary.files[0].parent}/{summary.run.id}-*' where phase = 'steady'"
     yield escape(f'read them: {python} -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')
-    yield escape(f"or: {python} -c \"import pandas; print(pandas.read_parquet('{root}/timings'))\"")
+    yield escape(f"or all that is there: jitmatrix query phases --results {shlex.quote(str(root))}")
 
 
 def profile(summary: Summary, started: float) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import math
 import secrets
 import time
 import uuid
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from flows import schema
 from flows.order import Order
+from flows.validity import arrays
 from kernels.case import Backend, Case
 from kernels.discovery import find
 from kernels.floors import Roofline, declared_work
@@ -120,7 +120,7 @@ class Run:
             "machine": self.machine.fingerprint,
             "hardware": json.dumps(asdict(self.machine)),
             "environment": json.dumps(self.environment.to_json() | {"case_variables": case_variables(order.workers)}),
-            "roofline": json.dumps(self.rooflines),
+            "roofline": _json(self.rooflines),
             "warnings": self.warnings,
             "commit": self.environment.commit,
             "dirty": self.environment.dirty,
@@ -176,7 +176,7 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
         "status": measurement.status.value,
         "reason": measurement.reason,
         **{name: facts.get(name) for name in _COLUMN_FACTS},
-        "facts": json.dumps({name: value for name, value in facts.items() if name not in _COLUMN_FACTS}),
+        "facts": _json({name: value for name, value in facts.items() if name not in _COLUMN_FACTS}),
         "machine": run.machine.fingerprint,
         "image": run.environment.image,
         **_declared(case),
@@ -200,20 +200,22 @@ def table(values: list[dict[str, Any]], columns: pa.Schema, run: Run) -> pa.Tabl
         The table, with schema version, run and commit in its metadata.
 
     Raises:
-        ValueError: a value is not a number (NaN), or a column is not in the schema.
+        ValueError: a value is not what its column holds, such as NaN or an unknown status; case and column are named.
     """
-    for row in values:
-        for name, value in row.items():
-            if name not in columns.names:
-                raise ValueError(f"{name} is not a column of the results")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{row.get('case_id')}: {name} is {value}; what is not known is null")
     footer = {
         "schema_version": str(schema.VERSION),
         "run_id": run.id,
         "commit": run.environment.commit or "",
     }
-    return pa.Table.from_pylist(values, schema=columns.with_metadata(footer))
+    return pa.Table.from_arrays(arrays(values, columns), schema=columns.with_metadata(footer))
+
+
+def _json(value: object) -> str:
+    """Write JSON that every reader takes: what is not finite is null there, as it is in a column."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
 def _timed(measurement: Measurement, phase: Phase, timing: Timing | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 
 from kernels import floors, guards, memo, program_guard
 from kernels.assignment import Assignment, Role
+from kernels.case import Backend
 from kernels.discovery import find
 from kernels.frameworks import frameworks
 from kernels.frameworks.framework import Framework, Program
@@ -179,6 +180,7 @@ def _probe(process: Process, program: Program, args: Args) -> None:
         placed=None if kernel.donates else args,
         draw=lambda number: process.draw(process.case.size, 2 + number),
         elapsed_ns=elapsed_ns,
+        on_host=process.case.backend is Backend.CPU,
     )
     process.flag(memo.judge(trials))
 

@@ -62,11 +62,12 @@ def torch() -> Function:
 
 
 def tensorflow() -> Function:
-    """Take TensorFlow's moments and its normalisation by them, as Keras does."""
+    """Take TensorFlow's normalisation by moments; those of tf.nn.moments have a wrong second derivative."""
     import tensorflow as tf
 
     def layer_norm_rows(x: Any, gamma: Any, beta: Any) -> Any:
-        mean, variance = tf.nn.moments(x, axes=[1], keepdims=True)
+        mean = tf.reduce_mean(x, axis=1, keepdims=True)
+        variance = tf.math.reduce_variance(x, axis=1, keepdims=True)
         return tf.nn.batch_normalization(x, mean, variance, beta, gamma, EPSILON)
 
     return layer_norm_rows

@@ -31,11 +31,12 @@ SAMPLING = Sampling(rounds=1, budget_s=0.005, min_sample_ms=0.1, warmup_ms=0.5, 
 OF_THE_MACHINE = {Flag.NOISY, Flag.CONTENDED, Flag.THROTTLED}
 """Flags that say something of the machine at that moment, and nothing of the kernel."""
 
-WORK_FACTOR = 4.0
-"""How far the compiler's own estimates of a straight program may lie from the declared least work, up and down.
+LESS_WORK = 4.0
+"""How many times less the compiler may count in a straight program: what is declared twice, it may compute once."""
 
-Up: a stable form subtracts a maximum, a power or a division counts as several; down: what is computed twice in the
-declared form, and once by the compiler."""
+MORE_WORK = 32.0
+"""How many times more it may count than the least: a sum of all before, done side by side, takes log2 n of them (17
+times, at n = 1000), and its count of a Fourier transform is six times the split-radix one."""
 
 LONG = ("torch/compile",)
 """Modes that take ten seconds of a C++ compiler a case: every kernel in its first dtype, and the derivatives of one.
@@ -105,8 +106,8 @@ def test_declared_work_is_what_the_compiler_counts(case, outcomes):
     work = kernel.work(itemsize(case.dtype), **kernel.sizes["S"])
     operations, nbytes = steady.facts["program_operations"], steady.facts["program_nbytes"]
     if work.operations > 1:
-        assert work.operations / WORK_FACTOR <= operations <= WORK_FACTOR * work.operations
-    assert work.nbytes <= WORK_FACTOR * nbytes
+        assert work.operations / LESS_WORK <= operations <= MORE_WORK * work.operations
+    assert work.nbytes <= LESS_WORK * nbytes
 
 
 @pytest.mark.parametrize("kernel", suite().values(), ids=lambda kernel: kernel.name)
