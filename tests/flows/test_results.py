@@ -117,6 +117,13 @@ def test_what_is_not_a_number_is_refused(run: Run) -> None:
         table([{"case_id": "a", "median_ns": float("nan")}], schema.TIMINGS, run)
 
 
+def test_facts_that_are_not_finite_are_null_in_their_json(run: Run) -> None:
+    case = Case("double", "numpy", "eager", "S", "float64")
+    facts = {"error": float("nan"), "worst": [float("inf"), 1.5]}
+    (row,) = rows(run, Measurement(case, Status.OK, None, (Phase.STEADY,), {}, {}, facts, 1))
+    assert json.loads(row["facts"], parse_constant=pytest.fail) == {"error": None, "worst": [None, 1.5]}
+
+
 def test_what_is_no_column_is_refused(run: Run) -> None:
     with pytest.raises(ValueError, match="speed is not a column"):
         table([{"speed": 1.0}], schema.TIMINGS, run)
