@@ -33,6 +33,7 @@ check: $(VENV)/test.stamp $(EXTRAS_STAMP)
 # The pages that are made from the code.
 docs: $(VENV)/core.stamp
 	$(BIN)/python -m kernels.catalogue > docs/suite.md
+	$(BIN)/python -m flows.schema_page > docs/schema.md
 
 # What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
 # make selfcheck ARGS="cost workers --json figures.json"
