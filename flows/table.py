@@ -19,7 +19,8 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
     """Lay out measurements.
 
     Args:
-        measurements: of every cell; skipped ones have no row here, they are counted elsewhere.
+        measurements: of every cell; those that were skipped, and those that nothing could be tried of, have no row
+            here: there may be hundreds, and what is printed after the table counts them by reason.
         intervals: whether there is room for the 95 % intervals.
 
     Returns:
@@ -35,7 +36,7 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
     table.add_column("notes")
     before = None
     for measurement in sorted(measurements, key=_order):
-        if measurement.status is Status.SKIPPED:
+        if measurement.status in (Status.SKIPPED, Status.UNAVAILABLE) and not measurement.timings:
             continue
         case = measurement.case
         group = (case.kernel, case.size, case.dtype, case.derivative)

@@ -37,7 +37,7 @@ class Torch(Framework):
     }
     MODULE = "torch"
     DISTRIBUTIONS = ("torch", "triton")
-    INSTALL = "pip install torch (for CPUs alone: --index-url https://download.pytorch.org/whl/cpu)"
+    INSTALL = "pip install torch (README: how to get it without CUDA)"
     PRELOAD = ("numpy", "numpy.random", "torch", "torch._dynamo", "torch._inductor.compile_fx")
     BACKENDS = (Backend.CPU, Backend.GPU)
     DERIVATIVES = (0, 1, 2)
