@@ -116,7 +116,7 @@ class Store:
         for key, content in files.items():
             if self._journal:
                 self._journal.file(key, [])
-            publish(self.folder / key, _parquet(content))
+            publish(self.folder / key, packed(content))
         return [self.folder / key for key in (*self._files, *files)]
 
     def _flush(self) -> None:
@@ -135,7 +135,7 @@ class Store:
         return table([row for each in measurements for row in rows(self._run, each)], schema.TIMINGS, self._run)
 
     def _put(self, key: str, content: pa.Table) -> None:
-        data = _parquet(content)
+        data = packed(content)
         sha256 = publish(self.folder / key, data)
         self._files[key] = {"key": key, "nbytes": len(data), "sha256": sha256, "rows": content.num_rows}
 
@@ -170,7 +170,15 @@ def _entry(key: str, path: Path) -> dict[str, Any]:
     return {"key": key, "nbytes": path.stat().st_size, "sha256": file_sha256(path), "rows": rows}
 
 
-def _parquet(content: pa.Table) -> bytes:
+def packed(content: pa.Table) -> bytes:
+    """Pack rows as a raw file: zstd, samples as differences, text by dictionary, one row group.
+
+    Args:
+        content: the rows, with the footer in their metadata.
+
+    Returns:
+        The file's content.
+    """
     sink = pa.BufferOutputStream()
     delta = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in content.column_names else {}
     # Delta packing and dictionaries exclude each other, column by column.
