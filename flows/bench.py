@@ -74,8 +74,8 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     parameters = {name: value for name, value in locals().items() if name != "resume"}
     try:
         if resume:
-            run, journal = reopen(resume, results or settings().results)
-            notes = [f"{len(journal.story.turns)} turns were taken before"]
+            run, journal, notes = reopen(resume, results or settings().results)
+            notes.append(f"{len(journal.story.turns)} turns were taken before")
         else:
             order = Order.from_parameters(parameters)
             run = Run(order, command(order))

@@ -41,7 +41,7 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
         yield f"[yellow]warning[/yellow]: {escape(warning)}"
     target = summary.run.order.root
     root = summary.files[0].parents[2]
-    if not isinstance(target, LocalRoot) and not summary.unsent:
+    if not isinstance(target, LocalRoot) and not summary.files[0].exists():
         yield f"timings: {escape(target.address)}/{escape(summary.files[0].relative_to(root).as_posix())}"
         yield escape(f"read them: jitmatrix query runs --results {shlex.quote(target.address)}")
         return

@@ -139,8 +139,8 @@ def execute(summary: Summary, report: Reporter, journal: Journal) -> None:
 
     def finished(measurement: Measurement) -> None:
         recorder.machine(engine)
+        measurement = store.take(measurement)
         summary.measurements.append(measurement)
-        store.take(measurement)
         report.done(measurement)
 
     checks = doctor.quick()
@@ -150,8 +150,7 @@ def execute(summary: Summary, report: Reporter, journal: Journal) -> None:
         report.note(warning)
     report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
     for measurement in engine.settled:
-        summary.measurements.append(measurement)
-        store.take(measurement)
+        summary.measurements.append(store.take(measurement))
     try:
         engine.measure(finished, through=through)
         run.complete = True
@@ -235,6 +234,9 @@ def _store(summary: Summary, store: Store, journal: Journal, report: Reporter) -
         for measurement in summary.measurements:
             aside.take(measurement)
         summary.files += aside.finish(summary.measurements)
+    if not run.complete and folder == store.folder:
+        # What kernels printed is in the journal; a key that was sent has one content, and there may be more to come.
+        return
     try:
         keep(folder, run, summary.outcomes)
     except OSError as error:

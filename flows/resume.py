@@ -10,9 +10,10 @@ from typing import Any
 from flows.journal import Journal, place
 from flows.order import Order
 from flows.results import Run
-from flows.spool import spool
-from flows.storage import Root, root
+from flows.spool import Spool, spool
+from flows.storage import Root, StorageError, root
 from flows.store import marker_of, partial
+from flows.upload import PATIENCE_S
 from kernels.errors import UsageError
 from kernels.run import Past
 
@@ -35,7 +36,7 @@ def head(run: Run) -> dict[str, Any]:
     }
 
 
-def reopen(run_id: str, results: str) -> tuple[Run, Journal]:
+def reopen(run_id: str, results: str) -> tuple[Run, Journal, list[str]]:
     """Open an unfinished run.
 
     Args:
@@ -43,7 +44,8 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal]:
         results: the root that it was to write to.
 
     Returns:
-        The run as it was begun, and its journal, which no other process can open until it is closed.
+        The run as it was begun; its journal, which no other process can open until it is closed; and what is to be
+        said of the storage.
 
     Raises:
         UsageError: there is no such run, it is still going, or what it was begun with is no longer so.
@@ -52,7 +54,11 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal]:
         wanted = str(uuid.UUID(run_id))
     except ValueError:
         raise UsageError(f"--resume {run_id}: no id of a run; it is printed when a run is interrupted") from None
-    journal = Journal(place(spool(root(results)).folder, wanted))
+    path = place(spool(root(results)).folder, wanted)
+    try:
+        journal = Journal(path)
+    except OSError as error:
+        raise UsageError(f"--resume {run_id}: {path} cannot be opened ({error.strerror})") from error
     try:
         begun = journal.story.head
         order = Order.from_parameters({**begun["parameters"], "results": results})
@@ -63,16 +69,16 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal]:
                     f"--resume {run_id}: its {what} was {begun[what]} and is {now} now; one run has one, start anew"
                 )
         own, marker = spool(order.root), marker_of(run)
-        if own.path(marker).is_file() or order.root.sha256(marker):
+        if own.path(marker).is_file() or _has(order.root, marker):
             # It was killed right after its last file.
             journal.remove()
             raise UsageError(f"--resume {run_id}: this run came to its end, and all of it is stored in {own.folder}"
                              f" or {order.root.address}; jitmatrix upload sends what waits")  # fmt: skip
-        _retract(journal, order.root)
+        notes = _retract(journal, order.root, own)
     except BaseException:
         journal.__exit__(None, None, None)
         raise
-    return run, journal
+    return run, journal, notes
 
 
 def past(journal: Journal) -> Past:
@@ -88,14 +94,34 @@ def past(journal: Journal) -> Past:
     return Past(story.turns, story.rooflines, story.startups)
 
 
-def _retract(journal: Journal, target: Root) -> None:
-    """Take back the rows of cases that were cut short: they are measured whole now."""
+def _has(target: Root, key: str) -> bool:
+    """Tell whether a root holds a key; one that is away is asked again when results are sent."""
+    try:
+        return target.sha256(key) is not None
+    except StorageError as error:
+        if not error.away:
+            raise
+        return False
+
+
+def _retract(journal: Journal, target: Root, own: Spool) -> list[str]:
+    """Take back the rows of cases that were cut short: they are measured whole now.
+
+    What cannot be removed there is in no marker, and readers set it aside by name.
+    """
     keys = [key for key in journal.story.files if partial(key)]
-    for key in keys:
-        target.delete(key)
-    if keys:
-        spool(target).remove(keys)
-        journal.retracted(keys)
+    if not keys:
+        return []
+    with own.locked(PATIENCE_S):
+        # In the spool first, and under its lock: an upload would bring back what is removed there.
+        own.remove(keys)
+        try:
+            for key in keys:
+                target.delete(key)
+        except StorageError as error:
+            return [f"{error}; partial rows of the run stay there, and are not counted"]
+    journal.retracted(keys)
+    return []
 
 
 def _unchanged(run: Run) -> Mapping[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from flows import schema
 from flows.durable import file_sha256, publish
 from flows.journal import Journal
 from flows.results import Run, rows, table, uuid7
-from kernels.measurement import Measurement
+from kernels.measurement import Measurement, Status
 
 BATCH_CASES = 256
 """Cases whose rows wait for a file at most: files are few, and memory is bounded."""
@@ -41,20 +42,25 @@ class Store:
         self._files: dict[str, dict[str, Any]] = {}
         self._stored: set[str] = set()
         self._waiting: list[Measurement] = []
+        self._key = ""
         self._since = time.monotonic()
         for key, cases in dict(journal.story.files).items() if journal else ():
             if (folder / key).is_file():
                 self._files[key] = _entry(key, folder / key)
                 self._stored.update(cases)
 
-    def take(self, measurement: Measurement) -> None:
+    def take(self, measurement: Measurement) -> Measurement:
         """Take the rows of a case; they are written with others, now or within a minute.
 
         Args:
             measurement: of a case that is done; one whose rows are in a file already is passed over.
+
+        Returns:
+            What is stored of it: a failure, where a row of it holds what no column can.
         """
         if measurement.case.id in self._stored:
-            return
+            return measurement
+        measurement = self._storable(measurement)
         self._waiting.append(measurement)
         if len(self._waiting) >= BATCH_CASES or time.monotonic() - self._since > BATCH_S:
             try:
@@ -63,6 +69,7 @@ class Store:
                 # At the end it is tried again, and elsewhere.
                 self._note(f"{self.folder} cannot be written ({error.strerror}): the results wait")
                 self._since = time.monotonic()
+        return measurement
 
     def finish(self, measurements: list[Measurement]) -> list[Path]:
         """Write what is left: rows, the run's row, and the marker that says that all is there.
@@ -106,7 +113,7 @@ class Store:
             OSError: it cannot be written.
         """
         self._flush()
-        partial = [measurement for measurement in measurements if measurement.case.id not in self._stored]
+        partial = [self._storable(each) for each in measurements if each.case.id not in self._stored]
         files = {
             f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(partial),
             f"runs/{self._day}/{self._run.id}-partial.parquet": table(
@@ -122,14 +129,25 @@ class Store:
     def _flush(self) -> None:
         if self._waiting:
             cases = [measurement.case.id for measurement in self._waiting]
-            key = f"timings/{self._day}/{self._run.id}-{uuid7()}.parquet"
+            # Kept until it is written: a file that is there although writing it failed is written over.
+            key = self._key = self._key or f"timings/{self._day}/{self._run.id}-{uuid7()}.parquet"
             if self._journal:
                 # Before the file: a run that is killed between the two finds it, or finds that it is not there.
                 self._journal.file(key, cases)
             self._put(key, self._table(self._waiting))
             self._stored.update(cases)
             self._waiting.clear()
+            self._key = ""
         self._since = time.monotonic()
+
+    def _storable(self, measurement: Measurement) -> Measurement:
+        """Give the measurement, or a failure that says why it cannot be stored: one case must not cost the others."""
+        try:
+            self._table([measurement])
+        except ValueError as error:
+            reason = f"its results cannot be stored: {error}"
+            return replace(measurement, status=Status.FAILED, reason=reason, timings={}, flags={}, facts={})
+        return measurement
 
     def _table(self, measurements: list[Measurement]) -> pa.Table:
         return table([row for each in measurements for row in rows(self._run, each)], schema.TIMINGS, self._run)

@@ -32,7 +32,7 @@ def main(root: str, step: int, run_id: str | None) -> None:
         run = Run(Order.of("seeds", FILTERS, SAMPLING, root), None)
         journal, _ = execution.begin(run)
     else:
-        run, journal = reopen(run_id, root)
+        run, journal, _ = reopen(run_id, root)
     left = abs(step)
 
     def killing(act: Callable[..., Any]) -> Callable[..., Any]:

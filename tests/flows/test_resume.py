@@ -54,12 +54,37 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str
     return found
 
 
-@pytest.mark.parametrize("side", [1, -1], ids=["before", "after"])
-def test_killed_at_each_of_its_steps_and_gone_on_with_it_ends_with_the_same_rows(
-    side: int, tmp_path: Path, undisturbed: list[tuple[str, str, str, int, int]]
+def whole(root: Path) -> bool:
+    """Whether every file of timings is one that a marker lists."""
+    listed = {
+        file["key"].rpartition("/")[2]
+        for marker in root.glob("runs/*/_*.json")
+        for file in json.loads(marker.read_text())["files"]
+    }
+    return {path.name for path in root.glob("timings/*/*.parquet")} <= listed
+
+
+def test_killed_before_any_of_its_steps_and_gone_on_with_it_ends_with_the_same_rows(
+    tmp_path: Path, undisturbed: list[tuple[str, str, str, int, int]]
 ) -> None:
-    # A process that is always killed at its second step would write the same line for ever; some get further.
-    steps = itertools.cycle([2, 3, 5] if side > 0 else [-1, -2, -4])
+    for step in itertools.count(1):
+        root = tmp_path / str(step)
+        if start(root, step) == 0:
+            break
+        (run_id,) = unfinished(root)
+        start(root, 0, run_id)
+        assert unfinished(root) == []
+        assert rows(root) == undisturbed, step
+        assert whole(root)
+    # Four turns, the machine, a file's line, the file, the run's row, the marker, the journal's end.
+    assert step == 11
+
+
+def test_killed_again_and_again_right_after_a_step_it_ends_with_the_same_rows(
+    tmp_path: Path, undisturbed: list[tuple[str, str, str, int, int]]
+) -> None:
+    # A process that is always killed after its first step would write the same line for ever; some get further.
+    steps = itertools.cycle([-1, -2, -4])
     killed, kills = start(tmp_path, next(steps)), 0
     while unfinished(tmp_path):
         assert killed == -signal.SIGKILL
@@ -69,13 +94,7 @@ def test_killed_at_each_of_its_steps_and_gone_on_with_it_ends_with_the_same_rows
         killed = start(tmp_path, next(steps), run_id)
     assert kills >= 3
     assert rows(tmp_path) == undisturbed
-    stray = {path.name for path in tmp_path.glob("timings/*/*.parquet")}
-    listed = {
-        Path(file["key"]).name
-        for marker in tmp_path.glob("runs/*/_*.json")
-        for file in json.loads(marker.read_text())["files"]
-    }
-    assert stray <= listed
+    assert whole(tmp_path)
 
 
 def test_an_interrupted_run_says_how_to_go_on_and_its_partial_rows_give_way(jitmatrix: Command, tmp_path: Path) -> None:
