@@ -18,7 +18,7 @@ from selfcheck.figure import Report
 from selfcheck.interleaved import NotMeasuredError
 from selfcheck.stillness import stillness
 
-CHECKS = ("agreement", "reproducibility", "coverage", "aa", "cost", "workers", "seeds")
+CHECKS = ("agreement", "reproducibility", "coverage", "aa", "cost", "workers", "seeds", "storage")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

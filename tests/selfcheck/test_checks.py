@@ -22,7 +22,16 @@ from selfcheck.interpreter import FreshInterpreter
 from selfcheck.own import CHAINS, case, chain
 
 TINY = Sampling(rounds=2, budget_s=0.01, min_sample_ms=0.2, warmup_ms=1.0, timeout_s=60.0)
-FIGURES = {"agreement": 4, "reproducibility": 5, "coverage": 2, "aa": 2, "cost": 5, "workers": 2, "seeds": 1}
+FIGURES = {
+    "agreement": 4,
+    "reproducibility": 5,
+    "coverage": 2,
+    "aa": 2,
+    "cost": 5,
+    "workers": 2,
+    "seeds": 1,
+    "storage": 10,
+}
 
 
 @pytest.mark.parametrize("name", CHECKS)
