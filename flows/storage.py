@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -113,16 +112,20 @@ class LocalRoot:
         return str(self.path)
 
     def files(self, prefix: str = "") -> Iterator[Stored]:
-        """List the files whose keys begin with a prefix."""
-        for folder, folders, names in os.walk(self.path / prefix.rpartition("/")[0]):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+        """List the files whose keys begin with a prefix; StorageError where a folder may not be read."""
+        start = self.path / prefix.rpartition("/")[0]
+        for folder, folders, names in os.walk(start, onerror=self._unreadable, followlinks=True):
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and not _circular(folder, name))
             for name in sorted(names):
                 path = Path(folder, name)
                 key = path.relative_to(self.path).as_posix()
                 if key.startswith(prefix) and not name.startswith("."):
-                    # A writer or a compaction may remove what was listed a moment ago.
-                    with suppress(FileNotFoundError):
-                        yield Stored(key, path.stat().st_size)
+                    try:
+                        nbytes = path.stat().st_size
+                    except OSError as error:
+                        self._unreadable(error)
+                    else:
+                        yield Stored(key, nbytes)
 
     def read(self, key: str) -> bytes:
         """Read a file."""
@@ -169,8 +172,23 @@ class LocalRoot:
         """Say where the folder is; ``root`` has seen that it can be written."""
         return f"{self.address}: a local folder"
 
+    def _unreadable(self, error: OSError) -> None:
+        # A writer or a compaction may remove what was listed a moment ago; a link to nothing is somebody's mistake.
+        if isinstance(error, FileNotFoundError) and not Path(error.filename).is_symlink():
+            return
+        raise StorageError(
+            f"{self.address}: {error.filename} cannot be read ({error.strerror}); what it holds would be left out: "
+            "take it out of the folder, or let it be read"
+        ) from None
+
     def _missing(self, key: str) -> StorageError:
         return StorageError(f"{self.address}: there is no {key}", status=404, code="NoSuchKey")
+
+
+def _circular(folder: str, name: str) -> bool:
+    """Tell whether a link leads to a folder in which it lies itself: to follow it would never end."""
+    path = Path(folder, name)
+    return path.is_symlink() and Path(folder).resolve().is_relative_to(path.resolve())
 
 
 def root(text: str, *, to_read: bool = False) -> Root:

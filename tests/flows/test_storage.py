@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +20,7 @@ from flows.settings import settings
 from flows.spool import spool
 from flows.storage import ConflictError, LocalRoot, Put, StorageError, Stored, root
 from kernels.errors import UsageError
+from tests.flows.conftest import ROOT
 
 
 @pytest.mark.parametrize("text", ["results", "{tmp}/new", "file://{tmp}/a%20b", "file://localhost{tmp}/x"])
@@ -80,6 +84,49 @@ def test_a_prefix_lists_as_in_s3_and_nothing_hidden(tmp_path: Path) -> None:
     assert [stored.key for stored in place.files("runs/date=1/_")] == ["runs/date=1/_a.json"]
     assert len(list(place.files("runs"))) == 3
     assert list(place.files("nothing/here")) == []
+
+
+def test_a_folder_that_is_a_link_is_followed_and_a_circle_is_not(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "date=1").mkdir(parents=True)
+    (tmp_path / "disk" / "date=1" / "a").write_text("1")
+    (tmp_path / "root" / "runs").mkdir(parents=True)
+    (tmp_path / "root" / "runs" / "date=1").symlink_to(tmp_path / "disk" / "date=1")
+    (tmp_path / "root" / "runs" / "again").symlink_to(tmp_path / "root")
+    place = root(str(tmp_path / "root"))
+    assert [stored.key for stored in place.files()] == ["runs/date=1/a"]
+    assert [stored.key for stored in place.files("runs/date=1/")] == ["runs/date=1/a"]
+
+
+def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "date=1").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(StorageError, match="date=1 cannot be read"):
+        list(LocalRoot(tmp_path).files())
+
+
+def test_a_folder_that_may_not_be_read_is_named_and_not_passed_over(tmp_path: Path) -> None:
+    """The administrator may read everything: the listing is made by a user who may not."""
+    shut = tmp_path / "runs" / "date=1"
+    shut.mkdir(parents=True)
+    shut.chmod(0)
+    tmp_path.chmod(0o755)
+    listing = """
+import os, pathlib
+from flows.storage import LocalRoot, StorageError
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    print(list(LocalRoot(pathlib.Path()).files()))
+except StorageError as error:
+    print(error)
+"""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", listing], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    finally:
+        shut.chmod(0o755)
+    assert done.stdout.startswith(".: ./runs/date=1 cannot be read (Permission denied)")
 
 
 def test_pyarrow_reads_a_dataset_of_a_local_root(tmp_path: Path) -> None:
