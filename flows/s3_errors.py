@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import time
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import boto3.exceptions
 from botocore import exceptions as boto
@@ -56,6 +57,9 @@ _NOT_TLS = (
     "HTTP_REQUEST",
     "PACKET_LENGTH_TOO_LONG",
 )
+# What boto3 and Python say of an address quotes parts of it, of a password too.
+_NO_ADDRESS = ("Invalid endpoint", "IPv", "netloc", "Port could not be cast", "Port out of range")
+_SECRET = re.compile(r"//.*(?:@|%40)", re.DOTALL)
 FAULTS = (boto.BotoCoreError, boto.ClientError, boto3.exceptions.Boto3Error, ResponseParserError, ValueError, OSError)
 """What boto3 raises; anything else is a mistake in this project."""
 
@@ -127,10 +131,11 @@ def skew_s(headers: Mapping[str, str]) -> float | None:
     return time.time() - email.utils.mktime_tz(date) if date else None
 
 
-def without_secrets(address: str) -> str:
-    """Take user name and password out of an address."""
-    parts = urlsplit(address)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+def without_secrets(text: str) -> str:
+    """Take user name and password out of an address, or out of a text that quotes one."""
+    # A password with a slash or a # in it ends the host's part of the address too early for a parser: what stands
+    # before the last @ is taken for secret, whatever it looks like.
+    return _SECRET.sub("//", text)
 
 
 def explained(error: Exception, address: str, bucket: str, endpoint: str, operation: str) -> StorageError:
@@ -146,7 +151,7 @@ def explained(error: Exception, address: str, bucket: str, endpoint: str, operat
     Returns:
         The error, with what it is, where, and how to mend it.
     """
-    endpoint = without_secrets(endpoint)
+    endpoint = re.split(r"[?#]", without_secrets(endpoint))[0]
     status, code = status_of(error), code_of(error)
     refused = status is not None
     text = _refusal(error, bucket, endpoint, operation) if refused else _failure(error, endpoint)
@@ -205,11 +210,12 @@ def _failure(error: Exception, endpoint: str) -> str:
     if isinstance(error, _NO_ANSWER):
         plain = f" ({endpoint} may speak https)" if urlsplit(endpoint).scheme == "http" and _closed(error) else ""
         return f"no answer from {endpoint}{plain}; check the network and AWS_ENDPOINT_URL"
-    if "Invalid endpoint" in str(error):
+    if isinstance(error, boto.EndpointResolutionError) or any(words in str(error) for words in _NO_ADDRESS):
         return "AWS_ENDPOINT_URL is no address; write it as https://host or http://host:port"
+    said = " ".join(without_secrets(str(error)).split())[:200]
     if isinstance(error, (boto.ParamValidationError, boto.InvalidRegionError)):
-        return " ".join(str(error).split())[:200]
-    return f"{type(error).__name__} at {endpoint} ({' '.join(str(error).split())[:200]})"
+        return said
+    return f"{type(error).__name__} at {endpoint} ({said})"
 
 
 _RIGHTS = {

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from botocore import exceptions as boto
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from flows import s3, s3_client
 from flows.s3 import S3Root
+from flows.s3_errors import explained
 from flows.storage import ConflictError, Put, StorageError, Stored
 from tests.flows.proxy import Fault, Proxy
 from tests.flows.seaweed import ADMIN, READER, Bucket, SeaweedServer, free_ports
@@ -253,6 +255,31 @@ def test_a_mistake_is_a_line_that_says_how_to_mend_it(
     assert told.startswith(f"s3://{name}/prefix: ")
     assert "\n" not in told
     assert ADMIN[1] not in told
+
+
+@pytest.mark.parametrize(
+    "password", ["hunter2", "hun/ter2", "hun#ter2", "hun?ter2", "hun@ter2", "hu]n[ter2", "9/ter2", "9#ter2"]
+)
+@pytest.mark.usefixtures("impatient")
+def test_a_password_in_the_endpoint_is_never_told(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:{password}@127.0.0.1:{free_ports(1)[0]}")
+    with pytest.raises(StorageError) as caught:
+        S3Root("a-bucket", "prefix").check()
+    told = str(caught.value)
+    assert told.startswith("s3://a-bucket/prefix: ")
+    assert "ter2" not in told
+    assert "me:" not in told
+
+
+@pytest.mark.parametrize("address", ["http://me:hun/ter2@127.0.0.1:9/b", "https://me:9/hun#ter2%40127.0.0.1%3A9/b"])
+def test_an_error_that_nobody_has_foreseen_tells_no_password(address: str) -> None:
+    for error in (ValueError(f"about {address}"), boto.ParamValidationError(report=address)):
+        told = str(explained(error, "s3://bucket", "bucket", address, "put_object"))
+        assert "127.0.0.1" in told
+        assert "ter2" not in told
+        assert "me:" not in told
 
 
 @pytest.mark.usefixtures("impatient")
