@@ -22,16 +22,17 @@ class Answer:
         values: every output leaf of the reference, floating ones in float64.
     """
 
-    def __init__(self, kernel: Kernel, inputs: tuple[np.ndarray, ...], dtype: str) -> None:
+    def __init__(self, kernel: Kernel, inputs: tuple[np.ndarray, ...], dtype: str, tolerance: Tolerance) -> None:
         """Evaluate the reference.
 
         Args:
             kernel: the kernel.
             inputs: the arrays of the case.
             dtype: the case's dtype.
+            tolerance: how far outputs of the case may lie from it.
         """
         self.values = kernel.expected(inputs)
-        self._dtype, self._tolerance = dtype, kernel.tolerance[dtype]
+        self._dtype, self._tolerance = dtype, tolerance
 
     def disagreement(self, framework: Framework, output: object) -> str | None:
         """Find the first way in which an output is not the answer.

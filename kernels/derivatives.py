@@ -16,7 +16,7 @@ import numpy as np
 from kernels.checking import Answer, misshapen
 from kernels.differences import RUNGS, Direction, Objective
 from kernels.frameworks.framework import Framework
-from kernels.spec import Kernel, dtype_named, is_floating, leaves
+from kernels.spec import Kernel, Tolerance, dtype_named, is_floating, leaves
 
 SIGMAS = 5.0
 """By Hoeffding's inequality, errors summed with random signs exceed this many times their norm in 8 of 10^6 draws."""
@@ -68,16 +68,19 @@ def derived(kernel: Kernel, order: int) -> Kernel:
 class DerivedAnswer(Answer):
     """What is known of a derived case's answer for one draw of inputs."""
 
-    def __init__(self, kernel: Kernel, inputs: Sequence[np.ndarray], dtype: str, order: int) -> None:
+    def __init__(
+        self, kernel: Kernel, inputs: Sequence[np.ndarray], dtype: str, tolerance: Tolerance, order: int
+    ) -> None:
         """Evaluate the value's reference; finite differences are taken when an output is there.
 
         Args:
             kernel: as ``derived`` gave it.
             inputs: the arrays of the case.
             dtype: the case's dtype.
+            tolerance: of the value, on the case's backend and at its size.
             order: 1 or 2.
         """
-        super().__init__(kernel, tuple(inputs), dtype)
+        super().__init__(kernel, tuple(inputs), dtype, tolerance)
         self._order, self._positions = order, kernel.differentiable
         along = inputs[len(inputs) - len(self._positions) :] if order == 2 else None
         self._objective = Objective(kernel, inputs, along)
@@ -191,19 +194,22 @@ class DerivedAnswer(Answer):
                 yield component(at, int(flat))
 
 
-def answer(kernel: Kernel, inputs: tuple[np.ndarray, ...], dtype: str, order: int) -> Answer:
+def answer(kernel: Kernel, inputs: tuple[np.ndarray, ...], dtype: str, tolerance: Tolerance, order: int) -> Answer:
     """Give what outputs for some inputs are held against.
 
     Args:
         kernel: as ``derived`` gave it.
         inputs: the arrays of the case.
         dtype: the case's dtype.
+        tolerance: of the value, on the case's backend and at its size.
         order: 0 the value, 1 the gradient, 2 a Hessian-vector product.
 
     Returns:
         The reference's outputs for order 0, else what checks a derivative.
     """
-    return DerivedAnswer(kernel, inputs, dtype, order) if order else Answer(kernel, inputs, dtype)
+    if order:
+        return DerivedAnswer(kernel, inputs, dtype, tolerance, order)
+    return Answer(kernel, inputs, dtype, tolerance)
 
 
 def _largest(gradient: np.ndarray) -> list[int]:

@@ -19,6 +19,9 @@ Builder = Callable[[], Function]
 
 Dims = Mapping[str, int]
 
+BACKENDS = ("cpu", "gpu", "tpu")
+"""Where arrays may live; the last part of a tolerance's key may be one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -56,7 +59,8 @@ class Kernel:
         dtypes: dtype names that the field uses for it.
         inputs: ``inputs(rng, dtype, **dims)`` gives a tuple of NumPy arrays, seeded and never constant.
         work: ``work(itemsize, **dims)`` gives the least work.
-        tolerance: dtype name to tolerance; how it was found stands in the kernel's docstring.
+        tolerance: dtype name to tolerance, how it was found in a comment beside it. A key ``dtype/size`` wins over
+            ``dtype``, and ``dtype/backend`` over both; a label that is a backend's name too means the backend.
         array: the body ``array(xp, *inputs)`` over the array namespace, for NumPy, JAX and the reference.
         implementations: framework, or ``framework/mode``, to the builder of its own form.
         reference: the float64 NumPy reference ``reference(*inputs)``; None takes ``array`` over NumPy.
@@ -90,6 +94,28 @@ class Kernel:
             raise UsageError(
                 f"kernel {self.name}: sizes, dtypes and a tolerance per dtype are needed, missing {missing}"
             )
+        for key in self.tolerance:
+            dtype, narrows, label = key.partition("/")
+            if narrows and (dtype not in self.tolerance or label not in (*self.sizes, *BACKENDS)):
+                labels = ", ".join((*self.sizes, *BACKENDS))
+                raise UsageError(
+                    f"kernel {self.name}: tolerance of {key!r}: before the slash stands a dtype that has a tolerance "
+                    f"of its own, after it one of {labels}"
+                )
+
+    def allowed(self, dtype: str, size: str, backend: str) -> Tolerance:
+        """Find the tolerance of a case.
+
+        Args:
+            dtype: one of the kernel's.
+            size: size label.
+            backend: such as ``gpu``.
+
+        Returns:
+            The one for the dtype on the backend, else for the dtype at the size, else for the dtype.
+        """
+        keys = (f"{dtype}/{backend}", f"{dtype}/{size}", dtype)
+        return next(self.tolerance[key] for key in keys if key in self.tolerance)
 
     def builder(self, framework: str, mode: str) -> Builder | None:
         """Find the implementation for a framework and mode.

@@ -51,7 +51,7 @@ def disagreement(kernel, output, order, *along, dtype="float64", framework=NUMPY
     kernel = derivatives.derived(kernel, order)
     drawn = kernel.inputs(np.random.default_rng(0), np.dtype(dtype))
     inputs = (*drawn[: len(drawn) - len(along)], *along)
-    return derivatives.answer(kernel, inputs, dtype, order).disagreement(framework, output)
+    return derivatives.answer(kernel, inputs, dtype, kernel.tolerance[dtype], order).disagreement(framework, output)
 
 
 def quadratic(xp, x, a):
@@ -210,7 +210,7 @@ def test_a_slow_reference_is_evaluated_a_few_times_and_what_is_known_is_kept(mon
     inputs = (X, np.ones(3))[:order]
     output = ((X**3).sum(), (GRADIENT,)) if order == 1 else (6 * X,)
     monkeypatch.setattr(derivatives, "CHECK_NS", 0)
-    answer = derivatives.answer(kernel, inputs, "float64", order)
+    answer = derivatives.answer(kernel, inputs, "float64", TIGHT, order)
     assert answer.disagreement(NUMPY, output) is None
     assert len(calls) == evaluations
     assert answer.disagreement(NUMPY, output) is None

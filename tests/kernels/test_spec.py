@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.case import Backend
 from kernels.discovery import suite
 from kernels.errors import UnavailableError, UsageError
-from kernels.spec import Kernel, Tolerance, Work, dtype_named, is_extension, is_floating, leaves
+from kernels.spec import BACKENDS, Kernel, Tolerance, Work, dtype_named, is_extension, is_floating, leaves
 
 KERNELS = list(suite().values())
 
@@ -91,6 +92,27 @@ def test_a_builder_of_a_mode_wins_over_that_of_its_framework():
     assert kernel.builder("jax", "eager") is two
     assert kernel.builder("jax", "jit") is one
     assert kernel.builder("torch", "eager") is None
+
+
+def test_the_tolerance_of_a_backend_wins_over_that_of_a_size_and_that_over_the_dtypes():
+    plain, size, backend = Tolerance(1e-6, 0), Tolerance(1e-4, 0), Tolerance(1e-3, 0)
+    kernel = replace(suite()["total"], tolerance={"float32": plain, "float32/L": size, "float64": plain})
+    assert kernel.allowed("float32", "S", "cpu") == kernel.allowed("float64", "L", "gpu") == plain
+    assert kernel.allowed("float32", "L", "cpu") == kernel.allowed("float32", "L", "gpu") == size
+    kernel = replace(kernel, tolerance={**kernel.tolerance, "float32/gpu": backend})
+    assert kernel.allowed("float32", "L", "gpu") == kernel.allowed("float32", "S", "gpu") == backend
+    assert kernel.allowed("float32", "L", "tpu") == size
+
+
+@pytest.mark.parametrize("key", ["float32/XXL", "float32/", "float32/L/gpu", "int8/gpu", "gpu/float32"])
+def test_a_tolerance_for_what_there_is_not_is_one_clear_line(key):
+    kernel = suite()["total"]
+    with pytest.raises(UsageError, match=f"total: tolerance of '{key}': before the slash .* L, cpu, gpu, tpu$"):
+        replace(kernel, tolerance={**kernel.tolerance, key: Tolerance(0, 0)})
+
+
+def test_every_backend_may_have_a_tolerance():
+    assert tuple(backend.value for backend in Backend) == BACKENDS
 
 
 def test_integers_reach_the_reference_as_they_are():
