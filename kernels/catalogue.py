@@ -60,7 +60,9 @@ def _frameworks(kernel: Kernel) -> str:
     for key in kernel.implementations:
         name, _, mode = key.partition("/")
         own.setdefault(name, []).extend([mode] if mode else [])
-    shared = [name for name, adapter in frameworks().items() if adapter.ARRAY and kernel.array and name not in own]
+    # A form of one mode leaves the others of its framework to the body.
+    shared = [name for name, adapter in frameworks().items() if adapter.ARRAY and kernel.array and own.get(name) != []]
+    shared = [name for name in shared if set(own.get(name, ())) != set(frameworks()[name].MODES)]
     forms = ", ".join(f"{name} ({', '.join(modes)})" if modes else name for name, modes in sorted(own.items()))
     parts = [("one body", ", ".join(shared)), ("own form", forms)]
     return "; ".join(f"{what}: {names}" for what, names in parts if names)
@@ -71,7 +73,8 @@ def _derivatives(kernel: Kernel) -> str:
         return "none"
     names = _inputs(kernel)
     by = (names[i] if i < len(names) else f"input {i}" for i in kernel.differentiable)
-    return f"1 and 2, by {', '.join(by)}"
+    orders = "1" if kernel.linear else "1 and 2"
+    return f"{orders}, by {', '.join(by)}"
 
 
 def _inputs(kernel: Kernel) -> list[str]:

@@ -6,12 +6,15 @@ workers pinned to a core, two fresh processes a case.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kernels import workers
@@ -21,8 +24,9 @@ from kernels.discovery import suite
 from kernels.frameworks import frameworks, modes
 from kernels.guards import Flag
 from kernels.measurement import Outcome, Status
+from kernels.phase import Phase
 from kernels.selection import everything
-from kernels.spec import itemsize
+from kernels.spec import Kernel, dtype_named, itemsize
 from kernels.timing import Sampling
 from kernels.workers import Workers
 
@@ -31,12 +35,16 @@ SAMPLING = Sampling(rounds=1, budget_s=0.005, min_sample_ms=0.1, warmup_ms=0.5, 
 OF_THE_MACHINE = {Flag.NOISY, Flag.CONTENDED, Flag.THROTTLED}
 """Flags that say something of the machine at that moment, and nothing of the kernel."""
 
-LESS_WORK = 4.0
-"""How many times less the compiler may count in a straight program: what is declared twice, it may compute once."""
+WORK_FACTOR = 4.0
+"""How far the compiler's counts of a straight program may lie from the declared least work, up and down: a stable form
+subtracts a maximum; what the declared form computes twice, the compiler may compute once."""
 
-MORE_WORK = 32.0
-"""How many times more it may count than the least: a sum of all before, done side by side, takes log2 n of them (17
-times, at n = 1000), and its count of a Fourier transform is six times the split-radix one."""
+MORE_OPERATIONS = {"cumsum": 32.0, "poisson": 8.0}
+"""Kernels whose programs do more than the least: a sum of all before, done side by side, takes log2 n of them (17 times
+at n = 1000), and the count of a Fourier transform is six times that of the split-radix one."""
+
+MORE_BYTES = 16.0
+"""The compiler counts what lies between its operations too; not so the declared least, inputs and outputs."""
 
 LONG = ("torch/compile",)
 """Modes that take ten seconds of a C++ compiler a case: every kernel in its first dtype, and the derivatives of one.
@@ -89,9 +97,11 @@ def test_a_case_is_right_unflagged_and_the_same_in_two_fresh_processes(case, out
     due = {Flag.MEMOISED} if case.mode == "lru_cache" else set()
     assert found.keys() - OF_THE_MACHINE == due, found
     assert steady.facts["output_hash"] == first_call.facts["output_hash"]
-    assert {reading.phase for reading in steady.readings + first_call.readings} <= set(
-        modes()[f"{case.framework}/{case.mode}"].phases
-    )
+    # Startup is a process of its own, and reload one with a cache.
+    planned = set(modes()[f"{case.framework}/{case.mode}"].phases) - {Phase.STARTUP, Phase.RELOAD}
+    if len(suite()[case.kernel].sizes) == 1:
+        planned.discard(Phase.RETRACE)
+    assert {reading.phase for reading in steady.readings + first_call.readings} == planned
 
 
 STRAIGHT = [case for case in INSTALLED if (case.framework, case.mode) == ("jax", "jit") and not case.derivative]
@@ -100,14 +110,28 @@ STRAIGHT = [case for case in INSTALLED if (case.framework, case.mode) == ("jax",
 @pytest.mark.parametrize("case", STRAIGHT, ids=lambda case: case.id)
 def test_declared_work_is_what_the_compiler_counts(case, outcomes):
     steady, _ = outcomes[case].result()
-    if not steady.facts["program_straight"]:
-        pytest.skip("the program loops or calls a library, and the compiler counts a loop once and a call not at all")
     kernel = suite()[case.kernel]
     work = kernel.work(itemsize(case.dtype), **kernel.sizes["S"])
     operations, nbytes = steady.facts["program_operations"], steady.facts["program_nbytes"]
+    if not steady.facts["program_straight"]:
+        operations, nbytes = _counted(kernel, case.dtype)
     if work.operations > 1:
-        assert work.operations / LESS_WORK <= operations <= MORE_WORK * work.operations
-    assert work.nbytes <= LESS_WORK * nbytes
+        most = MORE_OPERATIONS.get(case.kernel, WORK_FACTOR)
+        assert work.operations / WORK_FACTOR <= operations <= most * work.operations
+    if steady.facts["program_straight"]:
+        assert nbytes / MORE_BYTES <= work.nbytes <= WORK_FACTOR * nbytes
+
+
+def _counted(kernel: Kernel, dtype: str) -> tuple[float, float]:
+    """Count a loop's body as often as it runs: unrolled, in the body over the array namespace."""
+    import jax
+
+    if kernel.array is None or kernel.name == "jacobi2d":
+        pytest.skip("the program calls a library or loops, which the compiler counts once, and has no straight form")
+    inputs = kernel.inputs(np.random.default_rng(0), dtype_named(dtype), **kernel.sizes["S"])
+    with jax.experimental.enable_x64(dtype == "float64") if hasattr(jax.experimental, "enable_x64") else nullcontext():
+        costs = jax.jit(functools.partial(kernel.array, jax.numpy)).lower(*inputs).compile().cost_analysis()
+    return costs.get("flops", 0.0) + costs.get("transcendentals", 0.0), costs["bytes accessed"]
 
 
 @pytest.mark.parametrize("kernel", suite().values(), ids=lambda kernel: kernel.name)
