@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flows.questions import questions
 from flows.reading import look
-from flows.storage import LocalRoot, Root
+from flows.storage import Root
 from kernels.errors import UsageError, unknown
 
 _LOOKS = 5
@@ -49,8 +49,7 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
         The answer.
 
     Raises:
-        UsageError: no such question or parameter, a mistake in the SQL, a statement that does not only read, or no
-            results there.
+        UsageError: no such question or parameter, a mistake in the SQL, or a statement that does not only read.
         StorageError: the root cannot be read.
     """
     sql, defaults = text, dict[str, str]()
@@ -60,10 +59,6 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
             raise unknown("question", text.strip(), known, "jitmatrix query NAME|SQL")
         question = known[text.strip()]
         sql, defaults = question.sql, {name: each.default for name, each in question.parameters.items()}
-    if isinstance(root, LocalRoot) and not root.path.is_dir():
-        raise UsageError(
-            f"--results {root.address}: there is no such folder; name the one that results were written to"
-        )
     bad: dict[str, str] = {}
     for _ in range(_LOOKS):
         reading = look(root, bad)

@@ -196,7 +196,7 @@ def root(text: str, *, to_read: bool = False) -> Root:
 
     Args:
         text: ``results``, ``/path``, ``file:///path`` or ``s3://bucket/prefix``.
-        to_read: whether it is enough that a folder may be read.
+        to_read: whether it is enough that a folder may be read; it must be there then.
 
     Returns:
         The root; nothing is made, and nothing is asked of a server yet.
@@ -231,6 +231,8 @@ def root(text: str, *, to_read: bool = False) -> Root:
 
 
 def _folder(text: str, path: Path, to_read: bool) -> Path:
+    if to_read and not os.path.lexists(path):
+        raise UsageError(f"--results {text}: there is no such folder; name the one that results were written to")
     there = next(part for part in (path.absolute(), *path.absolute().parents) if os.path.lexists(part))
     if not there.is_dir():
         raise UsageError(f"--results {text}: {there.name} is a file; name a folder, it is made when missing")

@@ -52,7 +52,7 @@ def verify(*, results: str | None = None) -> int:
     from flows.storage import root
     from flows.verify import verify as examine
 
-    target = root(results or settings().results)
+    target = root(results or settings().results, to_read=True)
     try:
         found = examine(target)
     except OSError as error:

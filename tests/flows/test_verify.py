@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows import compaction
+from flows import compaction, upkeep_commands
 from flows.layout import compact_key
 from flows.results import Run, uuid7
 from flows.storage import LocalRoot, root
@@ -217,6 +218,16 @@ def test_the_command_prints_a_line_a_problem_and_its_exit_status_tells(jitmatrix
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 3
     assert done.stdout.endswith("1 problem\n")
+
+
+def test_the_command_needs_no_right_to_write(
+    target: LocalRoot, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The administrator may write everywhere: what the system answers is put in place of it."""
+    write_run(target.path)
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    assert upkeep_commands.verify(results=str(target.path)) == 0
+    assert "no problem" in capsys.readouterr().out
 
 
 def _list_again(target: LocalRoot, run: Run) -> None:
