@@ -13,7 +13,10 @@ compared as (
         if(own.name is null, numpy.steady_ns, own.steady_ns) as eager_ns,
         if(own.name is null, numpy.steady_low_ns, own.steady_low_ns) as eager_low_ns,
         if(own.name is null, numpy.steady_high_ns, own.steady_high_ns) as eager_high_ns,
-        if(own.name is null, numpy.note, own.note) as against_note,
+        -- greatest(1, null) is 1: where any of the times is not known, no number of calls is.
+        eager_low_ns > c.steady_high_ns and eager_ns + eager_high_ns + c.steady_ns + c.steady_low_ns
+            + c.first_call_ns + c.first_call_low_ns + c.first_call_high_ns is not null as pays,
+        if(own.name is null, numpy.steady_note, own.steady_note) as against_note,
     from known c
     left join known own on own.cell = c.cell and own.name = c.framework || '/eager'
     left join known numpy on numpy.cell = c.cell and numpy.name = 'numpy/eager'
@@ -21,21 +24,20 @@ compared as (
 )
 select
     kernel, size, dtype, derivative, backend, name, against,
-    if(eager_low_ns > steady_high_ns, greatest(1, (first_call_ns - steady_ns) / (eager_ns - steady_ns)), null) as calls,
-    if(calls is null, null,
-        greatest(1, (first_call_low_ns - steady_high_ns) / (eager_high_ns - steady_low_ns))) as least,
-    if(calls is null, null,
-        greatest(1, (first_call_high_ns - steady_low_ns) / (eager_low_ns - steady_high_ns))) as most,
+    if(pays, greatest(1, (first_call_ns - steady_ns) / (eager_ns - steady_ns)), null) as calls,
+    if(pays, greatest(1, (first_call_low_ns - steady_high_ns) / (eager_high_ns - steady_low_ns)), null) as least,
+    if(pays, greatest(1, (first_call_high_ns - steady_low_ns) / (eager_low_ns - steady_high_ns)), null) as most,
     first_call_ns, steady_ns, eager_ns,
     concat_ws('; ',
-        nullif(note, ''),
+        nullif(steady_note, ''),
+        if(first_call_note = steady_note, null, nullif(first_call_note, '')),
         case
             when against is null then 'no eager mode of this cell'
-            when eager_ns is null then against || ' is not ranked: ' || coalesce(nullif(against_note, ''), 'it was not timed')
+            when eager_ns is null then against || ' is not ranked: ' || against_note
             when eager_ns <= steady_ns then 'never: eager is as fast'
             when eager_low_ns <= steady_high_ns then 'never: the intervals of eager and steady overlap'
         end
     ) as note,
-    machine,
+    machine, workers,
 from compared
-order by kernel, size, dtype, derivative, backend, machine, calls nulls last, name;
+order by kernel, size, dtype, derivative, backend, machine, workers, calls nulls last, name;

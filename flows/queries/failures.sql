@@ -10,7 +10,14 @@ with ended as (
     where status is distinct from 'ok'
 ),
 newest as (
-    select distinct case_id, machine, status, coalesce(reason, '') as reason from latest
+    -- Not latest, which keeps what a case has once been measured at when it cannot be tried any more.
+    select distinct case_id, machine, status, coalesce(reason, '') as reason
+    from (
+        from timings where run_id in (select run_id from runs where complete)
+        qualify run_id = first_value(run_id) over (
+            partition by case_id, machine, coalesce(cold, false) order by measured_at desc, run_id desc
+        )
+    )
 )
 select
     status, reason,

@@ -14,10 +14,10 @@ select
         nullif(array_to_string(flags, ', '), ''),
         if(status = 'ok' and median_ns is null, 'it was not timed', null)
     ) as note,
-    machine, run_id,
+    machine, workers, run_id,
 from latest
 where case_id like $case
-order by case_id, machine, coalesce(cold, false), list_position([
+order by case_id, machine, workers, coalesce(cold, false), list_position([
     'startup', 'transfer', 'trace', 'lower', 'compile', 'first_call', 'reload', 'retrace', 'steady', 'pipelined',
     'enqueue', 'device'
 ], phase);

@@ -13,7 +13,7 @@ select
     work_operations / steady_ns as operations_per_ns,
     work_nbytes / steady_ns as nbytes_per_ns,
     steady_ns,
-    if(note = '' and share is null, 'no roofline of this dtype and backend, or the work is not known', note) as note,
-    machine,
+    if(steady_note = '' and share is null, 'no roofline of this dtype and backend, or the work is not known', steady_note) as note,
+    machine, workers,
 from cases
-order by kernel, size, dtype, derivative, backend, machine, share desc nulls last, name;
+order by kernel, size, dtype, derivative, backend, machine, workers, share desc nulls last, name;

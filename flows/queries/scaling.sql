@@ -23,11 +23,11 @@ select
     if(sizes < 2, null, regr_r2(ln(steady_ns), ln(measure)) filter (measure > 0)) as r2,
     string_agg(size, ' ' order by measure) filter (measure > 0 and steady_ns is not null) as through,
     concat_ws('; ',
-        string_agg(size || ': ' || if(note = '', 'not timed', note), '; ' order by size) filter (steady_ns is null),
+        string_agg(size || ': ' || steady_note, '; ' order by size) filter (steady_ns is null),
         string_agg(size || ': ' || $over || ' is not known', '; ' order by size)
             filter (steady_ns is not null and coalesce(measure, 0) <= 0)
     ) as note,
-    machine,
+    machine, workers,
 from sized
-group by kernel, dtype, derivative, backend, name, cold, machine, cell.source
-order by kernel, dtype, derivative, backend, exponent nulls last, name, machine;
+group by kernel, dtype, derivative, backend, name, cold, machine, workers, cell.source
+order by kernel, dtype, derivative, backend, exponent nulls last, name, machine, workers;

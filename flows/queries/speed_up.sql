@@ -19,13 +19,13 @@ select
     c.steady_ns, b.steady_ns as baseline_ns,
     c.run_id = b.run_id as same_run,
     concat_ws('; ',
-        nullif(c.note, ''),
+        nullif(c.steady_note, ''),
         case
             when b.case_id is null then 'no ' || $baseline || ' of this cell'
-            when b.steady_ns is null then $baseline || ' is not ranked: ' || coalesce(nullif(b.note, ''), 'it was not timed')
+            when b.steady_ns is null then $baseline || ' is not ranked: ' || b.steady_note
         end
     ) as note,
-    c.machine,
+    c.machine, c.workers,
 from known c left join baseline b on c.cell = b.cell
 where c.name <> $baseline
-order by c.kernel, c.size, c.dtype, c.derivative, c.backend, c.machine, times_faster desc nulls last, c.name;
+order by c.kernel, c.size, c.dtype, c.derivative, c.backend, c.machine, c.workers, times_faster desc nulls last, c.name;

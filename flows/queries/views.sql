@@ -27,21 +27,27 @@ from (
     from timings
 );
 
--- Per case and machine, the rows of the newest complete run that has the case. Warm and cold inputs are two things.
+-- Per case, machine and workers, the rows of the newest complete run that has tried the case; of the newest that has it
+-- where none has. A run of one thread a case is no newer state of one that had all processors: workers is null there.
 create view latest as
-from timings
-where run_id in (select run_id from runs where complete)
-qualify dense_rank() over (partition by case_id, machine, coalesce(cold, false) order by measured_at desc, run_id desc) = 1;
+select timings.*, workers,
+from timings join (select run_id, try_cast(plan ->> '$.workers' as bigint) as workers from runs where complete) using (run_id)
+qualify dense_rank() over (
+    partition by case_id, machine, workers, coalesce(cold, false)
+    order by coalesce(status in ('unavailable', 'skipped'), false), measured_at desc, run_id desc
+) = 1;
 
 -- One row per case of latest. A time is null where its row is not ok, has a flag, or was not timed: it is in no
--- comparison and no ranking then, and `note` says why. `cell` is what two cases must share to be compared.
+-- comparison and no ranking then, and `note` says why; `steady_note` and `first_call_note` say it of these phases alone.
+-- `cell` is what two cases must share to be compared.
 create view cases as
 select
     case_id, kernel, framework, mode, framework || '/' || mode as name, size, dtype,
-    coalesce(derivative, 0) as derivative, backend, coalesce(cold, false) as cold, machine, run_id,
+    coalesce(derivative, 0) as derivative, backend, coalesce(cold, false) as cold, machine, workers, run_id,
     {
         'kernel': kernel, 'source': source_sha256, 'size': size, 'dims': dims, 'dtype': dtype,
-        'derivative': coalesce(derivative, 0), 'backend': backend, 'cold': coalesce(cold, false), 'machine': machine
+        'derivative': coalesce(derivative, 0), 'backend': backend, 'cold': coalesce(cold, false), 'machine': machine,
+        'workers': workers
     } as cell,
     any_value(status) as status,
     max(median_ns) filter (phase = 'trace' and trusted) as trace_ns,
@@ -66,6 +72,16 @@ select
         any_value(status || coalesce(': ' || reason, '')) filter (status <> 'ok'),
         string_agg(phase || ': ' || array_to_string(flags, ', '), '; ' order by phase) filter (len(flags) > 0)
     ) as note,
+    coalesce(
+        any_value(status || coalesce(': ' || reason, '')) filter (status <> 'ok'),
+        any_value('steady: ' || array_to_string(flags, ', ')) filter (phase = 'steady' and len(flags) > 0),
+        if(steady_ns is null, 'steady was not timed', '')
+    ) as steady_note,
+    coalesce(
+        any_value(status || coalesce(': ' || reason, '')) filter (status <> 'ok'),
+        any_value('first_call: ' || array_to_string(flags, ', ')) filter (phase = 'first_call' and len(flags) > 0),
+        if(first_call_ns is null, 'first call was not timed', '')
+    ) as first_call_note,
 from (
     select *, status = 'ok' and coalesce(len(flags), 0) = 0 as trusted from latest
 )

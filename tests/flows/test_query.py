@@ -6,8 +6,8 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_the_views_have_the_columns_of_the_schema_and_the_day(tmp_path: Path) ->
     assert answer.schema.field("date").type == pa.date32()
     assert set(answer["date"].to_pylist()) == {DAY.date()}
     assert found(tmp_path, "from runs").table.column_names == ["date", *schema.RUNS.names, "status"]
-    assert found(tmp_path, "from latest").table.column_names == answer.column_names
+    assert found(tmp_path, "from latest").table.column_names == [*answer.column_names, "workers"]
 
 
 @settings(max_examples=20, deadline=None)
@@ -120,6 +120,38 @@ def test_latest_is_the_newest_complete_run_of_each_case_and_machine(tmp_path: Pa
     first, second = rows(tmp_path, query)
     assert (first["case_id"], first["median_ns"]) == (JAX.id, 5)
     assert (second["median_ns"], second["run_id"]) == (20, newer.id)
+
+
+@pytest.mark.parametrize("status", [Status.UNAVAILABLE, Status.SKIPPED])
+def test_a_run_that_could_not_try_a_case_hides_no_measurement_of_it(tmp_path: Path, status: Status) -> None:
+    write(tmp_path, measured(NUMPY, timed("steady", 30)))
+    write(tmp_path, measured(NUMPY, timed("steady", 20)), run=new_run(DAY + timedelta(days=1)))
+    untried = [measured(case, status=status, reason="a reason") for case in (NUMPY, JAX)]
+    write(tmp_path, *untried, run=new_run(DAY + timedelta(days=2)))
+    told = {row["case_id"]: row for row in rows(tmp_path, "from latest where phase = 'steady'")}
+    assert (told[NUMPY.id]["median_ns"], told[NUMPY.id]["status"]) == (20, "ok")
+    assert told[JAX.id]["status"] == status.value
+    (reason,) = rows(tmp_path, "failures")
+    assert (reason["cases"], reason["still"]) == (2, 2)
+
+
+def test_a_newer_failure_is_the_latest_state_of_a_case(tmp_path: Path) -> None:
+    write(tmp_path, measured(NUMPY, timed("steady", 30)))
+    failed = measured(NUMPY, status=Status.FAILED, reason="a reason")
+    write(tmp_path, failed, run=new_run(DAY + timedelta(days=1)))
+    assert {row["status"] for row in rows(tmp_path, "from latest")} == {"failed"}
+
+
+def test_cases_of_one_thread_are_not_compared_with_those_of_all(tmp_path: Path) -> None:
+    write(tmp_path, measured(NUMPY, timed("steady", 100)), measured(JAX, timed("steady", 50)))
+    pinned = new_run(DAY + timedelta(days=1))
+    pinned.order = replace(pinned.order, workers=2)
+    write(tmp_path, measured(NUMPY, timed("steady", 400)), measured(EAGER, timed("steady", 100)), run=pinned)
+    told = {row["name"]: row for row in rows(tmp_path, "speed_up")}
+    assert (told["jax/jit"]["times_faster"], told["jax/jit"]["workers"]) == (2, None)
+    assert (told["jax/eager"]["times_faster"], told["jax/eager"]["workers"]) == (4, 2)
+    query = "select workers, median_ns from latest where case_id = $case and phase = 'steady' order by all"
+    assert [tuple(row.values()) for row in rows(tmp_path, query, case=NUMPY.id)] == [(2, 400), (None, 100)]
 
 
 def suspended(started_at: Any) -> Run:
@@ -351,6 +383,42 @@ def test_break_even_counts_calls_against_the_framework_s_own_eager_mode(tmp_path
     assert told["numba/njit"]["note"].startswith("never")
 
 
+@pytest.mark.parametrize(
+    ("first", "note"),
+    [
+        ([timed("first_call", 1010, flags={"recompiled": "why"})], "first_call: recompiled"),
+        ([], "first call was not timed"),
+    ],
+)
+def test_nothing_breaks_even_without_a_first_call(tmp_path: Path, first: list[Timing], note: str) -> None:
+    write(tmp_path, measured(EAGER, timed("steady", 30)), measured(JAX, *first, timed("steady", 10)))
+    row = one(tmp_path, "break_even")
+    assert (row["calls"], row["least"], row["most"], row["note"]) == (None, None, None, note)
+
+
+def test_what_steady_is_not_timed_for_is_said_of_the_case_and_of_what_it_is_held_against(tmp_path: Path) -> None:
+    write(
+        tmp_path, measured(EAGER, timed("pipelined", 30)), measured(JAX, timed("first_call", 99), timed("steady", 10))
+    )
+    assert one(tmp_path, "break_even")["note"] == "jax/eager is not ranked: steady was not timed"
+    told = {row["name"]: row["note"] for row in rows(tmp_path, "speed_up", baseline="jax/jit")}
+    assert told == {"jax/eager": "steady was not timed"}
+
+
+def test_a_note_of_a_comparison_is_of_the_phases_that_it_compares(tmp_path: Path) -> None:
+    flagged = timed("compile", 5, flags={"noisy": "why"})
+    write(
+        tmp_path,
+        measured(NUMPY, timed("steady", 30)),
+        measured(JAX, flagged, timed("first_call", 60), timed("steady", 10)),
+    )
+    for question in ("speed_up", "break_even"):
+        assert one(tmp_path, question)["note"] == ""
+    told = {row["name"]: row["note"] for row in rows(tmp_path, "roofline")}
+    assert told["jax/jit"] == ""
+    assert one(tmp_path, "compile_cost")["note"] == "compile: noisy"
+
+
 def test_compile_cost_is_in_calls(tmp_path: Path) -> None:
     write(tmp_path, measured(JAX, timed("compile", 500), timed("first_call", 900), timed("steady", 10)))
     row = one(tmp_path, "compile_cost")
@@ -461,9 +529,11 @@ def test_a_parameter_is_a_value_and_never_sql(tmp_path: Path) -> None:
     assert rows(tmp_path, "select $x as x", x="1'; drop table y; --") == [{"x": "1'; drop table y; --"}]
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such folder"):
-        found(tmp_path / "nowhere", "runs")
+@pytest.mark.parametrize("command", [("query", "runs"), ("verify",)])
+def test_a_folder_that_is_not_there_is_refused(jitmatrix: Command, command: tuple[str, ...]) -> None:
+    done = jitmatrix(*command, "--results", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("jitmatrix: --results nowhere: there is no such folder; name the one")
 
 
 # --- the command
@@ -521,7 +591,7 @@ def test_a_damaged_object_is_named_and_the_others_are_read(tmp_path: Path, bucke
 
 def test_dates_are_days(tmp_path: Path) -> None:
     write_run(tmp_path)
-    assert rows(tmp_path, "select distinct date from timings") == [{"date": date(2026, 11, 3)}]
+    assert rows(tmp_path, "select distinct date from timings") == [{"date": DAY.date()}]
 
 
 def test_a_folder_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
