@@ -142,6 +142,7 @@ def _describe(process: Process, program: Program, count: int) -> None:
             program_straight=program_guard.straight(compiled.text) if compiled.text else None,
             program_nbytes=compiled.nbytes,
             program_peak_nbytes=compiled.peak_nbytes,
+            program_form=compiled.form,
         )
         if process.keep_text and compiled.text:
             process.emit({"kind": "text", "text": compiled.text})

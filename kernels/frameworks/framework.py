@@ -116,6 +116,7 @@ class Compiled:
         operations: the compiler's own estimate of its operations.
         nbytes: the compiler's own estimate of the bytes that it moves.
         peak_nbytes: the compiler's own estimate of the memory that a call needs.
+        form: how the program was made, in a mode that has more than one way.
     """
 
     text: str | None = None
@@ -123,6 +124,7 @@ class Compiled:
     operations: float | None = None
     nbytes: float | None = None
     peak_nbytes: int | None = None
+    form: str | None = None
 
 
 @dataclass(slots=True)

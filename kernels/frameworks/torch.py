@@ -93,7 +93,9 @@ class Torch(Framework):
         build = kernel.builder(self.NAME, case.mode)
         function: Any = build() if build else _bound(kernel, self._torch)
         if case.mode == "script":
-            return torch_script.program(function, kernel.differentiable, case.derivative, self.events)
+            return torch_script.program(
+                function, build is not None, kernel.differentiable, case.derivative, self.events
+            )
         plain = getattr(function, "_torchdynamo_orig_callable", function)
         if case.derivative:
             function = plain = derived(plain, kernel.differentiable, case.derivative)

@@ -108,6 +108,25 @@ def test_programs_are_told_apart_and_are_the_same_in_another_process(run, steady
 
 
 @needs_torch
+@pytest.mark.parametrize(("kernel", "file", "form"), [("dense", None, "traced"), ("of_torch", "forms", "scripted")])
+def test_a_body_over_the_array_namespace_is_traced_and_a_form_of_its_own_is_scripted(steady, kernel, file, form):
+    assert steady(kernel, "torch/script", file).facts["program_form"] == form
+
+
+@needs_torch
+def test_no_time_is_lost_in_scripting_what_the_language_never_has(monkeypatch):
+    import torch
+
+    from kernels.frameworks import torch_script
+    from kernels.frameworks.framework import Events
+
+    tried = []
+    monkeypatch.setattr(torch.jit, "script", tried.append)
+    torch_script.program(lambda *args: args[0] + 1, False, (), 0, Events()).call(torch.ones(2))
+    assert tried == []
+
+
+@needs_torch
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [("disabled", "torch.compiler.disable"), ("prints", "print"), ("uncompiled", "compiled nothing"),

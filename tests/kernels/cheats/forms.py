@@ -48,7 +48,17 @@ def plain_loop():
     return call
 
 
+def of_torch():
+    import torch
+
+    def call(x):
+        return torch.sum(x)
+
+    return call
+
+
 DECORATED = replace(dense.KERNEL, name="decorated", implementations={"jax": decorated})
 UNDECORATED = replace(dense.KERNEL, name="undecorated", implementations={"jax": undecorated})
 NJIT_CACHED = replace(total.KERNEL, name="njit_cached", implementations={"numba": njit_cached})
 PLAIN_LOOP = replace(total.KERNEL, name="plain_loop", implementations={"numba": plain_loop})
+OF_TORCH = replace(total.KERNEL, name="of_torch", implementations={"torch": of_torch})
