@@ -150,7 +150,9 @@ class Store:
         return measurement
 
     def _table(self, measurements: list[Measurement]) -> pa.Table:
-        return table([row for each in measurements for row in rows(self._run, each)], schema.TIMINGS, self._run)
+        found = [row for each in measurements for row in rows(self._run, each)]
+        # By phase: its samples are alike, and differences of like numbers are packed a tenth smaller.
+        return table(sorted(found, key=lambda row: str(row["phase"])), schema.TIMINGS, self._run)
 
     def _put(self, key: str, content: pa.Table) -> None:
         data = packed(content)

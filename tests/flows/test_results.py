@@ -78,9 +78,11 @@ def test_a_measurement_has_a_row_for_each_planned_phase_and_survives_the_file(
     assert stored.schema.equals(schema.TIMINGS)
     assert pq.read_table(runs_file).schema.equals(schema.RUNS)
     assert stored.num_rows == sum(len(m.planned) for m in measured)
-    wanted = [[list(r) for r in m.timings[p].samples] if p in m.timings else None for m in measured for p in m.planned]
-    assert stored["samples"].to_pylist() == wanted
-    assert stored["reason"].to_pylist() == [m.reason for m in measured for _ in m.planned]
+    # By phase, and in each in the order of measuring.
+    wanted = sorted(((m, p) for m in measured for p in m.planned), key=lambda pair: pair[1].value)
+    samples = [[list(r) for r in m.timings[p].samples] if p in m.timings else None for m, p in wanted]
+    assert stored["samples"].to_pylist() == samples
+    assert stored["reason"].to_pylist() == [m.reason for m, _ in wanted]
     totals = counts(measured, Filters())
     assert totals["planned"] == totals["ok"] + totals["failed"] + totals["skipped"] == len(measured)
 
