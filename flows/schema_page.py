@@ -49,8 +49,8 @@ that changed it, with a hash; the true names are in the columns. Readers of Parq
 with `_`.
 
 **Packing.** Parquet with zstd; samples are delta-packed integers, text has dictionaries. A raw file has one row
-group, a compact file row groups of at most 100 000 rows, sorted by kernel, framework, mode, size, dtype, phase and
-run.
+group, sorted by phase; a compact file has row groups of at most 100 000 rows, sorted by kernel, framework, mode, size,
+dtype, phase and run.
 
 **Footer.** Each Parquet file says in its key-value metadata `schema_version` (now {schema.VERSION}), and raw files
 `run_id` and `commit`, jitmatrix's own, besides. Each column carries its `description`.
