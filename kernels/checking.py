@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.frameworks.framework import Framework
-from kernels.spec import Kernel, Tolerance, is_floating, leaves
+from kernels.spec import Kernel, Tolerance, dtype_named, is_floating, leaves
 
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 _REAL = {complex_: real for real, complex_ in _COMPLEX.items()}
@@ -58,7 +58,7 @@ def disagreement(
         framework: reads the leaves.
         output: what the kernel returned.
         expected: the reference's leaves, floating ones in float64.
-        dtype: the case's dtype, whose precision real and complex leaves must have.
+        dtype: the case's dtype, whose precision real and complex leaves must have; a case in integers has them in it.
         tolerance: how far values may lie apart.
 
     Returns:
@@ -86,7 +86,7 @@ def misshapen(framework: Framework, found: Sequence[Any], expected: Sequence[np.
         framework: reads the leaves.
         found: the output's leaves.
         expected: arrays of the shapes that they must have, floating ones in float64.
-        dtype: the case's dtype, whose precision real and complex leaves must have.
+        dtype: the case's dtype, whose precision real and complex leaves must have; a case in integers has them in it.
 
     Returns:
         The first disagreement in words, or None.
@@ -104,6 +104,9 @@ def misshapen(framework: Framework, found: Sequence[Any], expected: Sequence[np.
                 return f"{where} is {actual}, the case says {dtype}"
         elif np.dtype(actual).kind != reference.dtype.kind:
             return f"{where} is {actual}, the reference {reference.dtype}"
+        elif reference.dtype.kind == dtype_named(dtype).kind and actual != dtype:
+            # A case in integers; what counts or points in a floating one may be as wide as its framework has it.
+            return f"{where} is {actual}, the case says {dtype}"
     return None
 
 

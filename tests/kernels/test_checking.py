@@ -108,11 +108,18 @@ def test_nan_and_infinity_agree_with_themselves_and_with_nothing_else():
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_integers_must_be_equal_whatever_their_width(dtype):
+def test_integers_of_a_floating_case_must_be_equal_whatever_their_width(dtype):
     reference = np.array([1, 2, 3])
     assert check(reference.astype(dtype), reference) is None
     assert check(np.array([1, 2, 4], dtype), reference) == "output 0 differs in 1 of 3 values"
     assert check(np.array([1.0, 2.0, 3.0]), reference) == "output 0 is float64, the reference int64"
+
+
+def test_integers_of_a_case_in_integers_have_its_dtype():
+    reference = np.array([1, 2, 3])
+    assert check(reference.astype("int32"), reference, dtype="int32") is None
+    assert check(reference, reference, dtype="int32") == "output 0 is int64, the case says int32"
+    assert check(reference == 2, reference == 2, dtype="int32") is None
 
 
 def test_truth_values_must_be_equal():
