@@ -64,8 +64,14 @@ KERNEL = Kernel(
     dtypes=("float32", "float64"),
     inputs=inputs,
     work=work,
-    # A sequential float32 sum of 4·10^6 values of one sign errs by up to n·eps/2, in practice by its hundredth part.
-    tolerance={"float32": Tolerance(2e-3, 0.0), "float64": Tolerance(1e-11, 0.0)},
+    # Four times the largest error that any framework showed: that of a sequential sum in float32, NumPy's too, which
+    # grows with its length; in float64 that of the sequential reference.
+    tolerance={
+        "float32": Tolerance(4e-6, 0.0),
+        "float32/M": Tolerance(4e-5, 0.0),
+        "float32/L": Tolerance(2.5e-4, 0.0),
+        "float64": Tolerance(1e-12, 0.0),
+    },
     array=cumsum,
     implementations={"numba": numba, "python": python, "tensorflow": tensorflow},
 )

@@ -114,7 +114,14 @@ KERNEL = Kernel(
     inputs=inputs,
     work=work,
     # A step rounds sums of up to 1024 products; tanh and the weights damp what the steps before left.
-    tolerance={"float32": Tolerance(1e-5, 2e-5), "float64": Tolerance(1e-13, 1e-13)},
+    # TF32, which JAX and TensorFlow take for float32 products on GPUs, rounds operands to 11 bits, and a TPU's one pass
+    # in bfloat16 to 8: twice what that does to the outputs.
+    tolerance={
+        "float32": Tolerance(1e-5, 2e-5),
+        "float32/gpu": Tolerance(2e-3, 3e-3),
+        "float32/tpu": Tolerance(2e-2, 2e-2),
+        "float64": Tolerance(1e-13, 1e-13),
+    },
     array=rnn,
     implementations={"jax/jit": jax, "numba": numba, "torch": torch, "tensorflow": tensorflow},
     differentiable=(0, 1, 2, 3, 4),
