@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from kernels import template
@@ -61,5 +63,21 @@ def _refuse(name: str) -> None:
     if name in suite():
         raise UsageError(f"kernel name {name!r}: the suite has one of that name; take another")
     # A file of that name would hide the module from whatever else is run in its folder.
-    if name in sys.stdlib_module_names or name in {adapter.MODULE for adapter in frameworks().values()}:
+    if name in sys.stdlib_module_names or name in _imported() or _installed(name):
         raise UsageError(f"kernel name {name!r}: a module that programs import is called so; take another")
+    # The file defines a function of that name.
+    if name != _PLACEHOLDER and (name in vars(template) or hasattr(builtins, name)):
+        raise UsageError(f"kernel name {name!r}: the starting file uses that name itself; take another")
+
+
+def _imported() -> set[str]:
+    """Name this project's packages and what they import, installed or not."""
+    adapters = frameworks().values()
+    distributions = {name.replace("-", "_") for adapter in adapters for name in adapter.DISTRIBUTIONS}
+    return {"kernels", "flows", "prefect"} | distributions | {adapter.MODULE for adapter in adapters}
+
+
+def _installed(name: str) -> bool:
+    """Look for a module outside the working directory: what stands in it is the user's own."""
+    here = Path.cwd()
+    return PathFinder.find_spec(name, [entry for entry in sys.path if Path(entry).resolve() != here]) is not None

@@ -334,6 +334,28 @@ def test_a_name_that_no_kernel_can_have_is_refused_and_nothing_is_written(here, 
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["work", "inputs", "np", "annotations", "range"])
+def test_a_name_that_the_starting_file_uses_itself_is_refused(here, name):
+    with pytest.raises(UsageError, match=f"kernel name '{name}': the starting file uses that name"):
+        starting.write(name, Path())
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["kernels", "flows", "prefect", "jax", "jaxlib", "random", "pytest", "hypothesis"])
+def test_a_name_that_would_hide_a_module_is_refused(here, name):
+    with pytest.raises(UsageError, match=f"kernel name '{name}': a module that programs import"):
+        starting.write(name, Path())
+    assert list(here.iterdir()) == []
+
+
+def test_what_stands_in_the_working_directory_is_hidden_by_nobody(here, monkeypatch):
+    monkeypatch.syspath_prepend(str(here))
+    write("elsewhere/x.py", "")
+    starting.write("elsewhere", Path())
+    with pytest.raises(UsageError, match="is there already"):
+        starting.write("elsewhere", Path())
+
+
 def test_nothing_is_overwritten_and_a_folder_must_be_there(here):
     write("mine.py", "precious\n")
     with pytest.raises(UsageError, match=r"mine.py: is there already"):
