@@ -48,6 +48,20 @@ class Tolerance:
     absolute: float
 
 
+_POSITIONS = ("donates", "differentiable")
+
+_FORMS = (
+    ("summary", str, "one line of text"),
+    ("sizes", Mapping, 'a dict such as {"S": {"n": 8}}'),
+    ("dtypes", tuple | list, 'a tuple of names, ("float32",) for one'),
+    ("tolerance", Mapping, 'a dict such as {"float32": Tolerance(1e-5, 0.0)}'),
+    ("implementations", Mapping, 'a dict such as {"jax": build}'),
+    *((name, tuple | list, "a tuple of positions, (0,) for the first input") for name in _POSITIONS),
+    ("linear", bool, "True or False"),
+)
+"""Field of a kernel to its type, and to what is to be given for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A named computation.
@@ -85,8 +99,15 @@ class Kernel:
     linear: bool = False
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or not self.name.islower():
+        if not isinstance(self.name, str) or not self.name.isidentifier() or not self.name.islower():
             raise UsageError(f"kernel name {self.name!r}: use a lower-case identifier such as jacobi2d")
+        # Python holds nobody to the annotations; what is of another type would fail far from here.
+        for name, kind, form in _FORMS:
+            value = getattr(self, name)
+            entries = value if isinstance(value, tuple | list) else ()
+            parts = int if name in _POSITIONS else str
+            if not isinstance(value, kind) or not all(isinstance(entry, parts) for entry in entries):
+                raise UsageError(f"kernel {self.name}: {name} is {value!r}; give {form}")
         if self.array is None and self.reference is None:
             raise UsageError(f"kernel {self.name}: give array or reference, there is nothing to check outputs against")
         missing = [dtype for dtype in self.dtypes if dtype not in self.tolerance]

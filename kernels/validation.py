@@ -10,6 +10,7 @@ import faulthandler
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,13 @@ def main(source: str, name: str | None) -> None:
         say(examine(source, name, lambda stage: say({"stage": stage})))
     except UsageError as error:
         say({"error": str(error)})
+    except Exception as error:
+        # No rule foresaw it: what is known is where it came from.
+        traceback.print_exc()
+        file = Path(source)
+        where = place(file, line_in(file, error)) if "/" in source else f"--kernel {source}"
+        text = " ".join(str(error).split())
+        say({"error": f"{where}: {type(error).__name__}: {text}; it came up while the file was checked"})
     # Threads that the file started are nobody's to wait for.
     channel.flush()
     os._exit(0)

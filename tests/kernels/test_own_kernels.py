@@ -219,6 +219,14 @@ def broken(old, new, text=KERNEL):
         (broken("x / 2,", "None,"), "mine.py:18: kernel halves: array gives nothing, which cannot be compared"),
         (broken("differentiable=(0,)", "differentiable=(1,)"), "mine.py:19: kernel halves: differentiable names p"),
         (broken("differentiable=(0,)", "donates=(-1,)"), "mine.py:19: kernel halves: donates names position -1 of 1"),
+        (broken("differentiable=(0,)", "differentiable=0"),
+         "mine.py:10: kernel halves: differentiable is 0; give a tuple of positions"),
+        (broken("differentiable=(0,)", 'donates=("x",)'), "mine.py:10: kernel halves: donates is ('x',); give a tuple"),
+        (broken('"M": {"n": 4096}}', '"M": {"n": 4096}}.values()'), "mine.py:10: kernel halves: sizes is dict_values"),
+        (broken('("float32", "float64")', '"float32"'), "mine.py:10: kernel halves: dtypes is 'float32'; give a tuple"),
+        (broken("    array=", "    implementations=[3],\n    array="), "mine.py:10: kernel halves: implementations is"),
+        (broken('name="halves"', "name=3"), "mine.py:10: kernel name 3: use a lower-case identifier"),
+        (broken('summary="x / 2"', "summary=3"), "mine.py:10: kernel halves: summary is 3; give one line of text"),
         (broken('"float64")', '"float65")').replace('"float64": T', '"float65": T'), "mine.py:14: kernel halves: un"),
     ],
 )  # fmt: skip
@@ -236,6 +244,10 @@ def test_what_is_wrong_with_a_file_is_one_line_with_its_place_and_what_mends_it(
         ("x = 1\nx / 0\n", "mine.py:2: ZeroDivisionError: division by zero"),
         ("import os\nos._exit(3)\n", "mine.py: the process exited with status 3 while it was loaded"),
         ("import os\nos.abort()\n", "mine.py:2: the process died by SIGABRT while it was loaded"),
+        (
+            broken("(rng.random(n).astype(dtype),)", "type('T', (tuple,), {'__iter__': lambda _: 1 / 0})((1,))"),
+            "mine.py:5: ZeroDivisionError: division by zero; it came up while the file was checked",
+        ),
         (broken('"halves"', '"dense"'), "mine.py:10: a kernel of the suite is named dense too; rename yours"),
         (
             broken("    return (rng", "    exit(5)\n    return (rng"),
