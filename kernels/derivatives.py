@@ -6,10 +6,11 @@ for each differentiable input; order 2 gives the product of its Hessian with a d
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +29,28 @@ TELLING = 0.05
 """A finite difference whose own uncertainty is a larger share of what it is compared with tells nothing."""
 
 CHECK_NS = 200_000_000
-"""Comparisons beyond the first two are begun within this time of the check, so that its cost is bounded."""
+"""Comparisons beyond those that are always made are begun within this time of the check: its cost is bounded."""
 
 COORDINATES = 2
 """Of the single components that are compared for each differentiable input: its largest, and as many at random."""
+
+
+class Probe(NamedTuple):
+    """A comparison.
+
+    Attributes:
+        name: of its direction, in words.
+        direction: where the objective is stepped to.
+        spread: the size of what it measures, at the tolerance's scale.
+        always: whether it is made however long the check has taken.
+        key: what tells directions of one name apart.
+    """
+
+    name: str
+    direction: Direction
+    spread: float
+    always: bool = False
+    key: int = 0
 
 
 def derived(kernel: Kernel, order: int) -> Kernel:
@@ -90,12 +109,14 @@ class DerivedAnswer(Answer):
     def disagreement(self, framework: Framework, output: object) -> str | None:
         """Find the first way in which an output is not the derivative.
 
-        Compared are <g, u> for directions u of random signs, over all inputs together and each alone, and single
-        components. With r the larger of the kernel's relative tolerance and the square root of the dtype's epsilon, a
-        gradient that is off by r in its norm passes: |<g, u> - difference| <= 5 r |g| (Hoeffding's inequality, u being
-        independent of the errors), and |g_i - difference| <= r (|g_i| + rms(g)); each with the uncertainty of the
-        difference added. What stays unseen: of more than 1 / (5 r)^2 components of one size, one that is wrong by no
-        more than its own size, and is not among those that were looked at.
+        Compared are <g, u> for directions u of random signs, over all inputs together and each alone, for each alone
+        with u the signs of g itself, and single components. With r the larger of the kernel's relative tolerance and
+        the square root of the dtype's epsilon, a gradient that is off by r in its norm passes: |<g, u> - difference| <=
+        5 r |g| (Hoeffding's inequality, u being independent of the errors), and |g_i - difference| <= r (|g_i| +
+        rms(g)); each with the uncertainty of the difference added. Along its own signs, where <g, u> is the sum of all
+        sizes and never small by chance, r |g| is added to r times that sum: a gradient of one input that is negated,
+        zeroed or half as large again is told in every dtype. What stays unseen: of more than 1 / (5 r)^2 components of
+        one size, one that is wrong by no more than its own size, and is not among those that were looked at.
 
         Args:
             framework: reads the leaves.
@@ -127,20 +148,20 @@ class DerivedAnswer(Answer):
         return f"the objective is {float(value):.9g} for {expected:.9g}; allowed {allowed:g}"
 
     def _off(self, gradients: list[np.ndarray]) -> str | None:
-        """Compare in turn, as many as the time allows; the first two are a direction and the largest component."""
+        """Compare in turn what is always compared, then as much as the time allows."""
         if not any(gradient.any() for gradient in gradients):
             return (
                 "nothing to compare: the derivative is zero everywhere; declare linear=True where a second one is, "
                 "or leave out of differentiable what the sum of the outputs does not depend on"
             )
         told, begun = 0, perf_counter_ns()
-        for number, (name, direction, spread) in enumerate(self._directions(gradients)):
-            if number >= 2 and perf_counter_ns() - begun > CHECK_NS:
+        for probe in self._probes(gradients):
+            if not probe.always and perf_counter_ns() - begun > CHECK_NS:
                 break
-            got = sum(float((gradients[at] * step).sum()) for at, step in direction.items())
-            verdict = self._compare(got, name, direction, spread)
+            got = sum(float((gradients[at] * step).sum()) for at, step in probe.direction.items())
+            verdict = self._compare(got, probe)
             if isinstance(verdict, str):
-                return f"{self._what} {name} is {verdict}"
+                return f"{self._what} {probe.name} is {verdict}"
             told += verdict
         if told:
             return None
@@ -150,15 +171,15 @@ class DerivedAnswer(Answer):
     def _what(self) -> str:
         return "the gradient" if self._order == 1 else "the Hessian-vector product"
 
-    def _compare(self, got: float, name: str, direction: Direction, spread: float) -> str | bool:
+    def _compare(self, got: float, probe: Probe) -> str | bool:
         """Give the disagreement, or whether the comparison told anything."""
-        wrong = ""
+        wrong, spread, name = "", probe.spread, f"{probe.name} {probe.key}"
         for rung in RUNGS:
-            near, uncertainty = self._objective.difference(name, direction, rung)
+            near, uncertainty = self._objective.difference(name, probe.direction, rung)
             size, allowed = max(spread, abs(near), abs(got)), self._relative * (spread + abs(near))
             # What more than rounding disturbs does not agree by chance: where it agrees, one step is enough.
             if not abs(got - near) <= allowed + uncertainty:
-                uncertainty += abs(near - self._objective.difference(name, direction, 2 * rung)[0])
+                uncertainty += abs(near - self._objective.difference(name, probe.direction, 2 * rung)[0])
             # NaN, where a step leaves the domain, tells nothing either.
             if not uncertainty <= TELLING * size:
                 continue
@@ -169,25 +190,30 @@ class DerivedAnswer(Answer):
                 break
         return wrong or False
 
-    def _directions(self, gradients: list[np.ndarray]) -> Iterator[tuple[str, Direction, float]]:
-        """Give what to compare along, each with its name and the size of what it measures, at the tolerance's scale."""
+    def _probes(self, gradients: list[np.ndarray]) -> Iterator[Probe]:
+        """Give what to compare: first what is always, one comparison of each input's own among it."""
         rng = np.random.default_rng(gradients[0].size)
         scales, blocks = self._objective.scales, range(len(gradients))
         signs = [scales[at] * (1.0 - 2.0 * rng.integers(0, 2, x.shape, np.int8)) for at, x in enumerate(gradients)]
         norms = [scales[at] * float(np.linalg.norm(gradients[at].ravel())) for at in blocks]
 
-        def component(at: int, flat: int) -> tuple[str, Direction, float]:
+        def component(at: int, flat: int, always: bool = False) -> Probe:
             step = np.zeros(gradients[at].shape)
             step.flat[flat] = scales[at]
             name = f"by input {self._positions[at]} at {tuple(int(i) for i in np.unravel_index(flat, step.shape))}"
-            return name, {at: step}, norms[at] / max(step.size, 1) ** 0.5
+            return Probe(name, {at: step}, norms[at] / max(step.size, 1) ** 0.5, always)
 
         largest = [_largest(gradient) for gradient in gradients]
-        yield "along random signs", dict(enumerate(signs)), SIGMAS * float(np.linalg.norm(norms))
+        yield Probe("along random signs", dict(enumerate(signs)), SIGMAS * float(np.linalg.norm(norms)), always=True)
         at = max(blocks, key=lambda at: scales[at] * float(np.abs(gradients[at].flat[largest[at][0]])))
-        yield component(at, largest[at][0])
+        yield component(at, largest[at][0], always=True)
         for at in blocks:
-            yield f"by input {self._positions[at]} along random signs", {at: signs[at]}, SIGMAS * norms[at]
+            # Where the gradient is zero, all of it perhaps, random signs ask whether it should be.
+            own = np.where(gradients[at] == 0, signs[at], np.copysign(scales[at], gradients[at]))
+            key = zlib.crc32(np.packbits(own > 0))
+            yield Probe(f"by input {self._positions[at]} along its own signs", {at: own}, norms[at], True, key)
+        for at in blocks:
+            yield Probe(f"by input {self._positions[at]} along random signs", {at: signs[at]}, SIGMAS * norms[at])
             for flat in largest[at]:
                 yield component(at, flat)
             for flat in rng.integers(gradients[at].size, size=COORDINATES):

@@ -13,13 +13,13 @@ from hypothesis.extra import numpy as arrays
 from kernels import derivatives
 from kernels.assignment import Assignment
 from kernels.case import Backend, Case
-from kernels.discovery import find
+from kernels.discovery import find, suite
 from kernels.frameworks import frameworks
 from kernels.frameworks.numpy import NumPy
 from kernels.guards import Flag
 from kernels.measurement import Status
 from kernels.process import Process
-from kernels.spec import Kernel, Tolerance, Work
+from kernels.spec import Kernel, Tolerance, Work, dtype_named
 from tests.kernels.conftest import CHEATS, TINY
 
 NUMPY = NumPy(Backend.CPU, "float64")
@@ -202,7 +202,7 @@ def test_a_tolerance_that_lets_half_a_derivative_pass_compares_nothing():
     assert "tolerance" in disagreement(kernel, ((X**3).sum(), (GRADIENT,)), 1)
 
 
-@pytest.mark.parametrize(("order", "evaluations"), [(1, 1 + 2 * 2), (2, 1 + 2 * 4)])
+@pytest.mark.parametrize(("order", "evaluations"), [(1, 1 + 3 * 2), (2, 1 + 3 * 4)])
 def test_a_slow_reference_is_evaluated_a_few_times_and_what_is_known_is_kept(monkeypatch, order, evaluations):
     calls = []
     kernel = kernel_of(lambda xp, x: calls.append(1) or x * x * x, X)
@@ -215,6 +215,42 @@ def test_a_slow_reference_is_evaluated_a_few_times_and_what_is_known_is_kept(mon
     assert len(calls) == evaluations
     assert answer.disagreement(NUMPY, output) is None
     assert len(calls) == evaluations
+
+
+def jax_derivative(kernel, inputs, order):
+    """What JAX says of a kernel, as its leaves: gradients, or for order 2 Hessian-vector products."""
+    jax = pytest.importorskip("jax")
+    places, count = kernel.differentiable, len(kernel.differentiable)
+    value = inputs if order == 1 else inputs[:-count]
+
+    def objective(*moved):
+        args = dict(zip(places, moved, strict=True))
+        return kernel.array(jax.numpy, *(args.get(at, x) for at, x in enumerate(value))).sum()
+
+    gradient, at = jax.grad(objective, tuple(range(count))), tuple(jax.numpy.asarray(value[place]) for place in places)
+    if order == 1:
+        return [objective(*at), *gradient(*at)]
+    return list(jax.jvp(gradient, at, tuple(map(jax.numpy.asarray, inputs[-count:])))[1])
+
+
+@jax_only
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["mlp", "attention", "matmul", "layer_norm"])
+def test_one_inputs_gradient_that_is_off_as_a_whole_is_told_however_busy_the_machine_is(
+    monkeypatch, name, dtype, order
+):
+    monkeypatch.setattr(derivatives, "CHECK_NS", 0)
+    kernel = derivatives.derived(suite()[name], order)
+    inputs = kernel.inputs(np.random.default_rng(0), dtype_named(dtype), **kernel.sizes["S"])
+    answer = derivatives.answer(kernel, inputs, dtype, kernel.allowed(dtype, "S", "cpu"), order)
+    honest = [np.asarray(leaf) for leaf in jax_derivative(kernel, inputs, order)]
+    framework = NumPy(Backend.CPU, dtype)
+    assert answer.disagreement(framework, honest) is None
+    for at in range(2 - order, len(honest)):
+        for factor in (-1, 0, 1.5) if honest[at].any() else ():
+            cheat = [*honest[:at], (honest[at] * factor).astype(honest[at].dtype), *honest[at + 1 :]]
+            assert answer.disagreement(framework, cheat) is not None, (at, factor)
 
 
 def test_a_derived_case_draws_its_direction_after_the_inputs_and_consumes_none():
