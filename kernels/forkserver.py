@@ -35,6 +35,7 @@ from kernels.assignment import Assignment
 from kernels.discovery import suite
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
+from kernels.places import line_in, place
 from kernels.procedure import WrongOutputError, perform
 
 _PR_SET_PDEATHSIG = 1
@@ -225,10 +226,19 @@ def _measure(assignment: Assignment, records: int, memory_nbytes: int) -> int:
         if "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error):
             return end("killed", f"out of memory: {_line(error)}")
         traceback.print_exc()
-        return end("failed", _line(error))
+        return end("failed", _placed(assignment.case.source, error))
     except SystemExit as error:
         return end("failed", f"the kernel exited the interpreter (status {error.code})")
     return end("ok")
+
+
+def _placed(source: str | None, error: BaseException) -> str:
+    """Say what was raised, after the line of the user's own file that it came through, where there is one."""
+    # By its name alone: it may be its loading that failed.
+    named = source if source is None or "/" in source else getattr(sys.modules.get(source), "__file__", None)
+    file = Path(named).resolve() if named else None
+    line = line_in(file, error) if file else 0
+    return f"{place(file, line)}: {_line(error)}" if file and line else _line(error)
 
 
 def _line(error: BaseException) -> str:

@@ -164,6 +164,13 @@ def test_an_edited_file_is_read_again_and_another_hash_is_another_case():
     assert find("halves", after.source).sizes["S"] == {"n": 32}
 
 
+def test_what_a_file_raises_in_a_case_is_told_with_its_line():
+    write("mine.py", broken("return (rng", "assert n < 100, 'too many'\n    return (rng"))
+    rows, status, _ = measured("--kernel", "mine.py", "--size", "M", "--dtype", "float32")
+    assert status == 1
+    assert [row["reason"] for row in rows] == ["mine.py:5: AssertionError: too many"]
+
+
 def test_a_file_that_changes_during_a_run_fails_its_case_and_is_not_measured():
     # Its second loading, in the case's process, is the first after the plan; the edit is its own.
     edit = "import pathlib, sys\nif 'kernels.forkserver' in ' '.join(sys.orig_argv):\n    pathlib.Path(__file__)"
