@@ -53,8 +53,8 @@ FASTER_THAN_ROOFLINE = 2.0
 FRAMEWORK_MODULES = frozenset({"cupy", "jax", "numba", "tensorflow", "torch"})
 """Modules that compute; a case of another framework that loads one of them has its work done there."""
 
-LAZY_IMPORTERS = frozenset({"tensorflow", "torch"})
-"""Frameworks that may load others for reasons of their own."""
+OWN_IMPORTS = {"tensorflow": frozenset({"jax"}), "torch": frozenset({"jax"})}
+"""What a framework may load for reasons of its own: parts of both look whether there is a JAX, and compute nothing."""
 
 NOISY_SPREAD = 0.3
 """Interquartile range over median of the steady samples, above which they are noisy."""
@@ -134,20 +134,23 @@ def device(framework: Framework, output: object, backend: str) -> list[Finding]:
     return found
 
 
-def foreign(framework: str, imported: Collection[str]) -> list[Finding]:
-    """Judge what a kernel imported: another framework's module says that the work was done there.
+def foreign(framework: str, imported: Collection[str], opened: Collection[str]) -> list[Finding]:
+    """Judge what a kernel imported or opened: another framework's module or device says that the work was done there.
 
-    What the kernel's file imports at its top is no sign, since one file may hold the forms of every framework.
+    What the kernel's file imports at its top is no sign, since one file may hold the forms of every framework. A
+    device that was opened is one, of the frameworks that tell: JAX and TensorFlow, and PyTorch of a GPU.
 
     Args:
         framework: the case's framework.
         imported: modules that were loaded while the kernel was built and called.
+        opened: frameworks that opened a device meanwhile.
 
     Returns:
         A finding when another framework is among them.
     """
-    others = sorted(FRAMEWORK_MODULES.intersection(imported) - {framework})
-    if not others or framework in LAZY_IMPORTERS:
+    found = FRAMEWORK_MODULES.intersection(imported) - OWN_IMPORTS.get(framework, frozenset())
+    others = sorted(found.union(opened) - {framework})
+    if not others:
         return []
     return [Finding(Flag.FALLBACK, f"the kernel of {framework} computes with {', '.join(others)}")]
 

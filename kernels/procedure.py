@@ -94,7 +94,7 @@ def _steady(process: Process) -> None:
     # The process's kernel: derived, it draws other inputs and consumes none.
     framework, case, kernel = process.framework, process.case, process.kernel
     args = process.place()
-    loaded = set(sys.modules)
+    loaded, opened = set(sys.modules), _opened()
     program = framework.program(kernel, case)
     for phase, stage in program.stages:
         with process.clock(phase):
@@ -125,11 +125,16 @@ def _steady(process: Process) -> None:
         process.flag(guards.changed_inputs(framework, fed, process.inputs, kernel.donates))
     sound = _check_repeat(process, loop.last)
     process.flag([Finding(Flag.FALLBACK, reason) for reason in framework.fallbacks()])
-    process.flag(guards.foreign(framework.MODULE, sys.modules.keys() - loaded))
+    process.flag(guards.foreign(framework.MODULE, sys.modules.keys() - loaded, _opened() - opened))
     if process.first_round and sound:
         _probe(process, program, args)
     if Phase.RETRACE in process.phases:
         _retrace(process, program)
+
+
+def _opened() -> set[str]:
+    """Name the modules of the frameworks that have opened a device in this process."""
+    return {adapter.MODULE for adapter in frameworks().values() if adapter.opened()}
 
 
 def _describe(process: Process, program: Program, count: int) -> None:

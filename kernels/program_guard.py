@@ -11,11 +11,30 @@ from kernels.spec import Work
 LEAST_WORK_SHARE = 0.25
 """A compiled program may do this share of the declared operations; honest rewriting stays above it."""
 
-NARROWER = {
-    "float64": re.compile(r"\b(?:f32|f16|bf16|f8\w+)\[|fptrunc double"),
-    "float32": re.compile(r"\b(?:f16|bf16|f8\w+)\["),
-}
-"""Dtype to what its program's text holds (of HLO or LLVM) when it computes in a narrower one."""
+_CAST = r"\btorch\.to\((?:[^(),]|\((?:[^()]|\([^()]*\))*\))+, (?:{0})\b|\bdtype=(?:{0})\b"
+"""TorchScript's code writes dtypes as numbers; only a cast or a factory tells them from other numbers."""
+
+_HALF = "|".join((
+    r"\b(?:f16|bf16|f8\w+)\[",
+    r"\bDT_(?:BFLOAT16|HALF|FLOAT8\w*)\b",
+    r"\b(?:at|c10)::(?:BFloat16|Half|Float8\w*)\b|\b(?:half|bfloat16)\*|\btl\.b?float16\b",
+    r"\btorch\.(?:bfloat16|float16|half|float8\w*)\b",
+    _CAST.format("5|15"),
+))  # fmt: skip
+
+_SINGLE = "|".join((
+    r"\bf32\[|fptrunc double",
+    r"\bDT_FLOAT\b",
+    r"\btorch\.float32\b",
+    _CAST.format("6"),
+))  # fmt: skip
+
+NARROWER = {"float64": re.compile(f"{_SINGLE}|{_HALF}"), "float32": re.compile(_HALF)}
+"""Dtype to what its program's text holds when it computes in a narrower one.
+
+The texts are of HLO and LLVM, of inductor's modules in C++ and Triton, of TorchScript's code and TensorFlow's graphs.
+Modes that run one operation after another have no program: what they compute in a narrower dtype is not seen.
+"""
 
 WRAPPERS = re.compile(r"^define [^\n]*@\"?(?:_ZN7cpython|cfunc\.).*?^}", re.MULTILINE | re.DOTALL)
 """Functions by which the interpreter and C call what Numba compiled; they are no part of it."""
@@ -51,7 +70,7 @@ def judge(compiled: Compiled, count: int, work: Work, dtype: str) -> list[Findin
         found.append(Finding(Flag.FALLBACK, "the compiled program calls back into Python"))
     narrower = NARROWER[dtype].search(text) if dtype in NARROWER else None
     if narrower:
-        name = narrower.group().rstrip("[")
+        name = narrower.group().rstrip("[*")
         found.append(Finding(Flag.FALLBACK, f"the compiled program computes in a narrower dtype than {dtype}: {name}"))
     return found
 

@@ -170,8 +170,81 @@ def test_work_done_elsewhere_than_the_case_says_is_fallback(measure, kernel, mod
     assert Flag.FALLBACK in flags(measurement)
 
 
-def test_half_precision_in_a_float32_case_is_fallback(measure):
-    assert Flag.FALLBACK in flags(measure("narrow", "jax/jit", "falls_back", dtype="float32"))
+@pytest.mark.parametrize(
+    ("kernel", "mode", "other"),
+    [
+        ("copied", "torch/eager", "jax"),
+        ("copied", "tensorflow/eager", "jax"),
+        ("by_torch", "tensorflow/eager", "torch"),
+    ],
+)
+def test_what_another_framework_computed_and_was_copied_back_is_fallback(run, kernel, mode, other):
+    for module in (mode.partition("/")[0], other):
+        pytest.importorskip(module)
+    outcome = run(kernel, mode, "falls_back")
+    assert (outcome.status, outcome.reason) == (Status.OK, None)
+    assert f"the kernel of {mode.partition('/')[0]} computes with {other}" in [f.reason for f in outcome.findings]
+
+
+def test_a_jax_that_was_imported_and_opened_nothing_is_no_fallback_in_what_looks_for_it():
+    assert not guards.foreign("torch", {"jax", "jax.numpy"}, set())
+    assert guards.foreign("torch", {"jax"}, {"jax"})
+    assert guards.foreign("torch", {"tensorflow"}, set())
+    assert guards.foreign("numpy", {"jax"}, set())
+    assert not guards.foreign("jax", {"jax"}, {"jax"})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mode"),
+    [
+        ("narrow", "jax/jit"),
+        ("narrow", "torch/script"),
+        ("narrow", "tensorflow/function"),
+        ("narrow", "tensorflow/xla"),
+        ("narrow_matmul", "torch/script"),
+        ("narrow_matmul", "torch/compile"),
+    ],
+)
+def test_half_precision_in_a_float32_case_is_fallback(measure, kernel, mode):
+    pytest.importorskip(mode.partition("/")[0])
+    assert Flag.FALLBACK in flags(measure(kernel, mode, "falls_back", dtype="float32"))
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("type: DT_BFLOAT16", "float32"),
+        ("type: DT_HALF", "float64"),
+        ("type: DT_FLOAT", "float64"),
+        ("at::vec::Vectorized<at::BFloat16>::loadu(in_ptr0)", "float32"),
+        ("c10::Half tmp0", "float32"),
+        ("empty_strided_cpu((8,), (1,), torch.bfloat16)", "float32"),
+        ("empty_strided_cpu((8,), (1,), torch.float32)", "float64"),
+        ("tmp2 = tmp1.to(tl.bfloat16)", "float32"),
+        ("_0 = torch.matmul(torch.to(x, 15), w)", "float32"),
+        ("_0 = torch.to(torch.add(x, torch.mul(w, 2)), 5, False)", "float32"),
+        ("_0 = torch.zeros([8], dtype=6)", "float64"),
+    ],
+)
+def test_the_words_of_a_narrower_dtype_are_known_in_every_frameworks_programs(text, dtype):
+    assert {finding.flag for finding in program_guard.judge(Compiled(text), 1, Work(1, 1), dtype)} == {Flag.FALLBACK}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: DT_FLOAT",
+        "type: DT_INT32",
+        "empty_strided_cpu((8,), (1,), torch.float32)",
+        "# Topologically Sorted Source Nodes: [half, half_1]",
+        "_0 = torch.to(x, 6)",
+        "_0 = torch.add(torch.to(x, 6), torch.slice(y, 0, 5))",
+        "_0 = torch.zeros([15, 5], dtype=11)",
+        "half = static_cast<int64_t>(15L)",
+    ],
+)
+def test_numbers_and_names_of_an_honest_program_are_no_dtypes(text):
+    assert program_guard.judge(Compiled(text), 1, Work(1, 1), "float32") == []
 
 
 def test_a_kernel_that_switches_float64_off_is_wrong_and_names_the_dtype(measure):

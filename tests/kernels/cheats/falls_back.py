@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernels.spec import Tolerance
-from kernels.suite import sincos, total
+from kernels.suite import dense, sincos, total
 
 LOOSE = {"float32": Tolerance(1e-2, 1e-2), "float64": Tolerance(1e-4, 1e-4)}
 
@@ -51,6 +51,33 @@ def by_jax():
     return jax.jit(lambda x: jax.numpy.sin(x) + jax.numpy.cos(x))
 
 
+def torch_by_jax():
+    import jax
+    import torch
+
+    call = by_jax()
+    return lambda x: torch.from_numpy(np.array(call(jax.numpy.asarray(x.numpy()))))
+
+
+def tensorflow_by_jax():
+    import jax
+    import tensorflow as tf
+
+    call = by_jax()
+    return lambda x: tf.constant(np.array(call(jax.numpy.asarray(x.numpy()))))
+
+
+def tensorflow_by_torch():
+    import tensorflow as tf
+    import torch
+
+    def call(x):
+        y = torch.from_numpy(x.numpy())
+        return tf.constant((torch.sin(y) + torch.cos(y)).numpy())
+
+    return call
+
+
 class Promise:
     """Computes when somebody looks."""
 
@@ -67,6 +94,35 @@ def narrow_jax():
     def call(x):
         y = x.astype(jnp.float16 if x.dtype == jnp.float32 else jnp.float32)
         return (jnp.sin(y) + jnp.cos(y)).astype(x.dtype)
+
+    return call
+
+
+def narrow_torch():
+    import torch
+
+    def call(x):
+        y = x.to(torch.float16)
+        return torch.sin(y).to(x.dtype) + torch.cos(y).to(x.dtype)
+
+    return call
+
+
+def narrow_matmul():
+    import torch
+
+    def call(x, w, b):
+        return torch.mean(torch.tanh((x.half() @ w.half()).to(x.dtype) + b))
+
+    return call
+
+
+def narrow_tensorflow():
+    import tensorflow as tf
+
+    def call(x):
+        y = tf.cast(x, tf.float16)
+        return tf.cast(tf.sin(y), x.dtype) + tf.cast(tf.cos(y), x.dtype)
 
     return call
 
@@ -100,10 +156,22 @@ HOST_ARRAYS = replace(sincos.KERNEL, name="host_arrays", implementations={"jax/e
 INTERPRETER = replace(sincos.KERNEL, name="interpreter", dtypes=("float64",), implementations={"numba": interpreter})
 BY_NUMBA = replace(sincos.KERNEL, name="by_numba", implementations={"numpy": by_numba})
 BY_JAX = replace(sincos.KERNEL, name="by_jax", implementations={"numpy": by_jax})
+COPIED = replace(sincos.KERNEL, name="copied", implementations={"torch": torch_by_jax, "tensorflow": tensorflow_by_jax})
+BY_TORCH = replace(sincos.KERNEL, name="by_torch", implementations={"tensorflow": tensorflow_by_torch})
 PROMISED = replace(sincos.KERNEL, name="promised", implementations={"numpy": lambda: Promise})
 NARROW = replace(
-    sincos.KERNEL, name="narrow", tolerance=LOOSE, implementations={"jax": narrow_jax, "numba": narrow_numba}
+    sincos.KERNEL,
+    name="narrow",
+    tolerance=LOOSE,
+    implementations={
+        "jax": narrow_jax,
+        "numba": narrow_numba,
+        "torch": narrow_torch,
+        "tensorflow": narrow_tensorflow,
+    },
 )
+NARROW_MATMUL = replace(dense.KERNEL, name="narrow_matmul", tolerance=LOOSE, implementations={"torch": narrow_matmul})
+"""What is narrow from one operation to the next alone, inductor computes in float32 all the same."""
 WITHOUT_X64 = replace(sincos.KERNEL, name="without_x64", implementations={"jax": without_x64})
 WITHOUT_JIT = replace(sincos.KERNEL, name="without_jit", implementations={"numba": without_jit})
 
