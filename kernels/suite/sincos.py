@@ -50,7 +50,7 @@ def tensorflow() -> Function:
 KERNEL = Kernel(
     name="sincos",
     summary="sin(x) + cos(x)",
-    sizes={"S": {"n": 1_000}, "L": {"n": 1_000_000}},
+    sizes={"S": {"n": 1_000}, "M": {"n": 100_000}, "L": {"n": 1_000_000}},
     dtypes=("float32", "float64"),
     inputs=inputs,
     work=work,

@@ -6,6 +6,7 @@ process is killed before its STEP-th, or right after it where STEP is negative. 
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -51,6 +52,8 @@ def main(root: str, step: int, run_id: str | None) -> None:
     Journal._append = killing(Journal._append)  # type: ignore[method-assign]
     Journal.remove = killing(Journal.remove)  # type: ignore[method-assign]
     store.publish = killing(store.publish)
+    # Storage that is away is waited for, for two minutes: here not so long.
+    execution.upload = functools.partial(execution.upload, patience_s=5.0)  # type: ignore[assignment]
     # Without a server: what is stored, and when, is the same.
     execution.measure = lambda case_id, turn, take, return_state: take()  # type: ignore[assignment]
     with journal:

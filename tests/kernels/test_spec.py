@@ -18,6 +18,12 @@ from kernels.spec import BACKENDS, Kernel, Tolerance, Work, dtype_named, is_exte
 
 KERNELS = list(suite().values())
 
+PARTLY_READ = {
+    "cholesky": "half of a symmetric matrix says all of it",
+    "embedding": "of the table, the rows that are looked up",
+}
+"""Kernels that need not read all of their inputs, and why."""
+
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_inputs_are_seeded_never_constant_and_of_the_dtype_that_was_asked_for(kernel):
@@ -37,7 +43,7 @@ def test_inputs_are_seeded_never_constant_and_of_the_dtype_that_was_asked_for(ke
 def test_work_grows_with_the_sizes_and_bytes_with_the_dtype(kernel):
     works = [kernel.work(4, **dims) for dims in kernel.sizes.values()]
     assert all(
-        small.operations < large.operations and small.nbytes < large.nbytes
+        (small.operations < large.operations or large.operations == 1) and small.nbytes < large.nbytes
         for small, large in itertools.pairwise(works)
     )
     assert kernel.work(8, **next(iter(kernel.sizes.values()))).nbytes > works[0].nbytes
@@ -55,7 +61,8 @@ def test_the_summary_is_one_line_and_the_least_bytes_hold_the_inputs(kernel):
     assert "\n" not in kernel.summary
     dims = next(iter(kernel.sizes.values()))
     inputs = kernel.inputs(np.random.default_rng(0), np.dtype("float64"), **dims)
-    assert kernel.work(8, **dims).nbytes >= sum(x.nbytes for x in inputs)
+    if kernel.name not in PARTLY_READ:
+        assert kernel.work(8, **dims).nbytes >= sum(x.nbytes for x in inputs)
 
 
 @pytest.mark.parametrize(
