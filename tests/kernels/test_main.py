@@ -124,7 +124,8 @@ def test_a_matrix_file_is_narrowed_by_the_filters_and_its_sampling_gives_way_to_
     file = tmp_path / "own.toml"
     file.write_text(
         'kernels = ["double", "total"]\nframeworks = ["numpy/eager"]\ndtypes = ["float64"]\n'
-        'sizes = ["S", "L"]\n[sampling]\nrounds = 3\nbudget_s = 0.03\n[[exclude]]\nreason = "too long here"\nsize = "L"\n'
+        'sizes = ["S", "L"]\n[sampling]\nrounds = 3\nbudget_s = 0.03\n'
+        '[[exclude]]\nreason = "too long here"\nsize = "L"\n'
     )
 
     done = kernels("--matrix", str(file), "--kernel", "total", "--rounds", "2")
