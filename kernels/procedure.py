@@ -83,10 +83,15 @@ def _cache(process: Process) -> None:
                 stage(args)
         else:
             stage(args)
-    if Phase.COMPILE not in stages:
+    if Phase.COMPILE in stages:
+        output = process.complete(program.call(*args))
+    else:
         # What is compiled by its first call is loaded again by its first call.
         with process.clock(Phase.RELOAD):
-            process.complete(program.call(*args))
+            output = process.complete(program.call(*args))
+    problem = process.check(output)
+    if problem:
+        raise WrongOutputError(f"compiled against a persistent cache: {problem}")
 
 
 def _steady(process: Process) -> None:

@@ -105,6 +105,13 @@ def test_the_second_visit_to_a_cache_is_a_reload_and_the_first_is_none(run, mode
     assert any(path.is_file() for path in Path(tmp_path).rglob("*"))
 
 
+def test_a_program_of_a_cache_that_answers_wrong_is_no_reload(run, tmp_path):
+    assert run("wrong_with_a_cache", "jax/jit", "faults", role=Role.FIRST_CALL).status is Status.OK
+    cached = run("wrong_with_a_cache", "jax/jit", "faults", role=Role.CACHE, cache_dir=str(tmp_path))
+    assert cached.status is Status.WRONG
+    assert cached.reason.startswith("compiled against a persistent cache: output 0 is off in 1 of 1 values")
+
+
 def test_the_stages_agree_with_jaxs_own_account(run):
     """The median of several processes, each in its own time: a busy machine stretches both alike."""
     ratios, differences = [], []

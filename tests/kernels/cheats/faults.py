@@ -271,3 +271,14 @@ def allocates_in_numba():
 
 
 ALLOCATES_IN_NUMBA = replace(sincos.KERNEL, name="allocates_in_numba", implementations={"numba": allocates_in_numba})
+
+
+def wrong_with_a_cache():
+    import jax
+
+    wrong = bool(jax.config.jax_compilation_cache_dir)
+    return lambda x: jax.numpy.sum(x) + wrong
+
+
+WRONG_WITH_A_CACHE = replace(total.KERNEL, name="wrong_with_a_cache", implementations={"jax": wrong_with_a_cache})
+"""Right in every process but those that compile against a persistent cache."""
