@@ -208,9 +208,12 @@ class DerivedAnswer(Answer):
         at = max(blocks, key=lambda at: scales[at] * float(np.abs(gradients[at].flat[largest[at][0]])))
         yield component(at, largest[at][0], always=True)
         for at in blocks:
-            # Where the gradient is zero, all of it perhaps, random signs ask whether it should be.
-            own = np.where(gradients[at] == 0, signs[at], np.copysign(scales[at], gradients[at]))
-            key = zlib.crc32(np.packbits(own > 0))
+            own = np.sign(gradients[at])
+            key = zlib.crc32(own.astype(np.int8))
+            # Where the gradient is zero, all of it perhaps, random steps ask whether it should be. Signs alone would
+            # not: of an even number of equal components their sum may be zero.
+            lengths = np.random.default_rng(at).uniform(0.5, 1.5, own.shape)
+            own = np.where(own == 0, lengths * signs[at], scales[at] * own)
             yield Probe(f"by input {self._positions[at]} along its own signs", {at: own}, norms[at], True, key)
         for at in blocks:
             yield Probe(f"by input {self._positions[at]} along random signs", {at: signs[at]}, SIGMAS * norms[at])

@@ -253,6 +253,16 @@ def test_one_inputs_gradient_that_is_off_as_a_whole_is_told_however_busy_the_mac
             assert answer.disagreement(framework, cheat) is not None, (at, factor)
 
 
+@pytest.mark.parametrize("size", range(1, 20))
+def test_a_gradient_that_is_zero_for_one_input_and_should_be_the_same_everywhere_is_told(monkeypatch, size):
+    monkeypatch.setattr(derivatives, "CHECK_NS", 0)
+    bias = np.linspace(0.5, 1.5, size)
+    kernel = kernel_of(lambda xp, x, b: (x * x * x, b), 1000 * X, bias, positions=(0, 1))
+    value, gradient = ((1000 * X) ** 3).sum() + bias.sum(), 3 * (1000 * X) ** 2
+    assert disagreement(kernel, (value, (gradient, np.ones(size))), 1) is None
+    assert "by input 1" in disagreement(kernel, (value, (gradient, np.zeros(size))), 1)
+
+
 def test_a_derived_case_draws_its_direction_after_the_inputs_and_consumes_none():
     kernel = replace(find("waves", str(CHEATS / "derives.py")), donates=(0,))
     value = kernel.inputs(np.random.default_rng(5), np.dtype("float32"), n=4)
