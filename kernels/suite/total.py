@@ -69,6 +69,7 @@ KERNEL = Kernel(
     # float64, sequential ones too.
     tolerance={
         "float32": Tolerance(1e-6, 0.0),
+        "float32/M": Tolerance(3e-7, 0.0),
         "float32/L": Tolerance(3e-7, 0.0),
         "float64": Tolerance(1e-13, 0.0),
     },
