@@ -57,6 +57,7 @@ CLOSED_OVER_LOOP = replace(
     total.KERNEL,
     name="closed_over_loop",
     sizes=ONE_SIZE,
+    tolerance=LOOSE,
     dtypes=("float64",),
     inputs=_fixed,
     array=lambda xp, x: x[0] + x[1],

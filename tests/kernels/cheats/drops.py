@@ -174,6 +174,7 @@ TRANSPOSE = replace(
     name="transpose",
     inputs=lambda rng, dtype, n: (rng.standard_normal((n, n)).astype(dtype),),
     sizes={"S": {"n": 40}},
+    tolerance=LOOSE,
     array=lambda xp, x: xp.flip(x.T, 0) + 0,
     work=lambda itemsize, n: Work(1, 2 * itemsize * n * n),
     implementations={},
