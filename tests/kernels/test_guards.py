@@ -34,19 +34,21 @@ def flags(measurement: Measurement) -> set[str]:
     return found
 
 
-def suite_cases() -> list[tuple[str, str, str]]:
+def honest_cases() -> list[tuple[str, str, str]]:
+    """The seed kernels in the core frameworks; all others are in the contract, which has no roofline."""
     return [
-        (kernel.name, name, dtype)
-        for kernel in suite().values()
+        (kernel, name, dtype)
+        for kernel in ("dense", "double", "sincos", "total")
         for name, mode in modes().items()
-        for dtype in kernel.dtypes
-        if kernel.builder(*name.split("/")) or (mode.adapter.ARRAY and kernel.array)
+        for dtype in suite()[kernel].dtypes
+        if mode.framework in ("jax", "numba", "numpy", "python")
+        if suite()[kernel].builder(*name.split("/")) or mode.adapter.ARRAY
         if not mode.adapter.DTYPES or dtype in mode.adapter.DTYPES
     ]
 
 
-@pytest.mark.parametrize(("kernel", "mode", "dtype"), suite_cases())
-def test_honest_kernels_of_the_suite_carry_no_flag(measure, kernel, mode, dtype):
+@pytest.mark.parametrize(("kernel", "mode", "dtype"), honest_cases())
+def test_honest_kernels_carry_no_flag_beside_a_roofline(measure, kernel, mode, dtype):
     measurement = measure(kernel, mode, dtype=dtype, roofline=ROOFLINE)
     assert (measurement.status, measurement.reason) == (Status.OK, None)
     answered_from_memory = {Flag.MEMOISED.value} if mode == "python/lru_cache" else set()
