@@ -209,7 +209,7 @@ class DerivedAnswer(Answer):
         yield component(at, largest[at][0], always=True)
         for at in blocks:
             own = np.sign(gradients[at])
-            key = zlib.crc32(own.astype(np.int8))
+            key = zlib.crc32(own.astype(np.int8, order="C"))
             # Where the gradient is zero, all of it perhaps, random steps ask whether it should be. Signs alone would
             # not: of an even number of equal components their sum may be zero.
             lengths = np.random.default_rng(at).uniform(0.5, 1.5, own.shape)
