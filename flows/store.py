@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Store:
         self._day = f"date={run.started_at:%Y-%m-%d}"
         self._files: dict[str, dict[str, Any]] = {}
         self._stored: set[str] = set()
-        self._waiting: list[Measurement] = []
+        self._waiting: list[tuple[str, list[dict[str, Any]]]] = []
         self._key = ""
         self._since = time.monotonic()
         for key, cases in dict(journal.story.files).items() if journal else ():
@@ -60,8 +61,8 @@ class Store:
         """
         if measurement.case.id in self._stored:
             return measurement
-        measurement = self._storable(measurement)
-        self._waiting.append(measurement)
+        measurement, found = self._storable(measurement)
+        self._waiting.append((measurement.case.id, found))
         if len(self._waiting) >= BATCH_CASES or time.monotonic() - self._since > BATCH_S:
             try:
                 self._flush()
@@ -113,9 +114,9 @@ class Store:
             OSError: it cannot be written.
         """
         self._flush()
-        partial = [self._storable(each) for each in measurements if each.case.id not in self._stored]
+        partial = [self._storable(each)[1] for each in measurements if each.case.id not in self._stored]
         files = {
-            f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(partial),
+            f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(chain(*partial)),
             f"runs/{self._day}/{self._run.id}-partial.parquet": table(
                 [self._run.row(measurements)], schema.RUNS, self._run
             ),
@@ -128,29 +129,30 @@ class Store:
 
     def _flush(self) -> None:
         if self._waiting:
-            cases = [measurement.case.id for measurement in self._waiting]
+            cases = [case_id for case_id, _ in self._waiting]
             # Kept until it is written: a file that is there although writing it failed is written over.
             key = self._key = self._key or f"timings/{self._day}/{self._run.id}-{uuid7()}.parquet"
             if self._journal:
                 # Before the file: a run that is killed between the two finds it, or finds that it is not there.
                 self._journal.file(key, cases)
-            self._put(key, self._table(self._waiting))
+            self._put(key, self._table(chain(*(found for _, found in self._waiting))))
             self._stored.update(cases)
             self._waiting.clear()
             self._key = ""
         self._since = time.monotonic()
 
-    def _storable(self, measurement: Measurement) -> Measurement:
-        """Give the measurement, or a failure that says why it cannot be stored: one case must not cost the others."""
+    def _storable(self, measurement: Measurement) -> tuple[Measurement, list[dict[str, Any]]]:
+        """Give a measurement and its rows, or a failure that says why it cannot be stored: it must cost no other."""
+        found = rows(self._run, measurement)
         try:
-            self._table([measurement])
+            self._table(found)
         except ValueError as error:
             reason = f"its results cannot be stored: {error}"
-            return replace(measurement, status=Status.FAILED, reason=reason, timings={}, flags={}, facts={})
-        return measurement
+            measurement = replace(measurement, status=Status.FAILED, reason=reason, timings={}, flags={}, facts={})
+            found = rows(self._run, measurement)
+        return measurement, found
 
-    def _table(self, measurements: list[Measurement]) -> pa.Table:
-        found = [row for each in measurements for row in rows(self._run, each)]
+    def _table(self, found: Iterable[dict[str, Any]]) -> pa.Table:
         # By phase: its samples are alike, and differences of like numbers are packed a tenth smaller.
         return table(sorted(found, key=lambda row: str(row["phase"])), schema.TIMINGS, self._run)
 
