@@ -21,6 +21,8 @@ from tests.flows.conftest import Command
 from tests.flows.seaweed import Bucket
 from tests.flows.test_resume import ROOT, start
 
+pytestmark = pytest.mark.faults
+
 DOUBLE = ("--kernel", "double", "--framework", "numpy", "--dtype", "float64")
 
 

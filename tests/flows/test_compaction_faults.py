@@ -39,6 +39,8 @@ _MEASURED = """
 import re, sys
 from flows import compaction, external_sort, parquet
 from flows.storage import root
+
+pytestmark = pytest.mark.faults
 scale = int(sys.argv[2])
 external_sort.PART_NBYTES //= scale
 external_sort._BATCH_NBYTES //= scale

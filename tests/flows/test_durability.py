@@ -29,6 +29,8 @@ import contextlib, sys
 from flows.spool import Spool, spool
 from flows.storage import root
 from flows.upload import upload
+
+pytestmark = pytest.mark.faults
 if sys.argv[2] == "no lock":
     Spool.locked = lambda spool, patience_s: contextlib.nullcontext(True)
 result = upload(spool(root(sys.argv[1])), root(sys.argv[1]), patience_s=60)

@@ -20,6 +20,8 @@ from flows.resume import reopen
 from kernels.errors import UsageError
 from tests.flows.conftest import Command
 
+pytestmark = pytest.mark.faults
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

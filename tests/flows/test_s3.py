@@ -26,6 +26,8 @@ from flows.storage import ConflictError, Put, StorageError, Stored
 from tests.flows.proxy import Fault, Proxy
 from tests.flows.seaweed import ADMIN, READER, Bucket, SeaweedServer, free_ports
 
+pytestmark = pytest.mark.faults
+
 NAMES = ["a b", "dense/3x3", "ü/日本", "a.b..c", "a=b&c", "x%2Fy+z", "'\"<>"]
 
 

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from flows.s3 import S3Root
 from flows.settings import Settings
 from flows.store import BATCH_CASES, BATCH_S
 from flows.upload import PATIENCE_S
 from tests.flows.conftest import ROOT
 from tests.flows.seaweed import Bucket
+
+pytestmark = pytest.mark.faults
 
 PAGE = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
 

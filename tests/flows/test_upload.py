@@ -19,6 +19,8 @@ from tests.flows.proxy import Fault, Proxy
 from tests.flows.runs import DAY, below, write_run
 from tests.flows.seaweed import ADMIN, Bucket
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture
 def target(bucket: Bucket) -> Root:
