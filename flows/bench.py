@@ -10,12 +10,12 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from flows.deployment import settle
 from flows.execution import Summary, begin, execute
 from flows.order import InlineMatrix, Order
 from flows.progress import CURRENT, LineReporter
 from flows.results import Run, counts
 from flows.resume import reopen
-from flows.settings import settings
 from kernels.errors import UsageError
 
 REFUSED = "Refused"
@@ -56,7 +56,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         dtype: dtypes to keep, such as float32; empty keeps all.
         backend: cpu, gpu or tpu, instead of the matrix's own; empty keeps those.
         derivative: 0 the value, 1 the gradient, 2 a Hessian-vector product, instead of the matrix's own.
-        results: root of the results; empty takes JITMATRIX_RESULTS, or the folder results.
+        results: root of the results; empty takes JITMATRIX_RESULTS, the Prefect variable jitmatrix_results, or results.
         rounds: fresh processes per case, spread over the run; empty takes the matrix's.
         budget_s: seconds of steady sampling per case, over all rounds; empty takes the matrix's.
         seed: seed of the inputs, the order of cases and the bootstrap.
@@ -73,8 +73,9 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     """
     parameters = {name: value for name, value in locals().items() if name != "resume"}
     try:
+        parameters["results"] = settle(results)
         if resume:
-            run, journal, notes = reopen(resume, results or settings().results)
+            run, journal, notes = reopen(resume, parameters["results"])
             notes.append(f"{len(journal.story.turns)} turns were taken before")
         else:
             order = Order.from_parameters(parameters)

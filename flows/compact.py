@@ -14,8 +14,8 @@ from pydantic import Field
 
 from flows import compaction
 from flows.compaction import KEEP_RAW_DAYS
+from flows.deployment import settle
 from flows.replacement import Compacted
-from flows.settings import settings
 from flows.storage import root
 from kernels.errors import UsageError
 
@@ -42,7 +42,7 @@ def compact(
     """Rewrite the closed days of a root into few files, while others write and read it.
 
     Args:
-        results: root of the results; empty takes JITMATRIX_RESULTS, or the folder results.
+        results: root of the results; empty takes JITMATRIX_RESULTS, the Prefect variable jitmatrix_results, or results.
         keep_raw_days: days for which the files stay that were replaced.
 
     Returns:
@@ -51,7 +51,7 @@ def compact(
     logger = get_run_logger()
     problems = 0
     try:
-        target = root(results or settings().results)
+        target = root(settle(results))
         seen = compaction.survey(target)
         for day in seen.days:
             result = compact_day(str(day), partial(compaction.compact_day, target, day, seen, keep_raw_days))
