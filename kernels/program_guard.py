@@ -24,7 +24,6 @@ _HALF = "|".join((
 
 _SINGLE = "|".join((
     r"\bf32\[|fptrunc double",
-    r"\bDT_FLOAT\b",
     r"\btorch\.float32\b",
     _CAST.format("6"),
 ))  # fmt: skip
@@ -33,6 +32,7 @@ NARROWER = {"float64": re.compile(f"{_SINGLE}|{_HALF}"), "float32": re.compile(_
 """Dtype to what its program's text holds when it computes in a narrower one.
 
 The texts are of HLO and LLVM, of inductor's modules in C++ and Triton, of TorchScript's code and TensorFlow's graphs.
+In the last, float32 is no sign: honest float64 gradients hold counts in it.
 Modes that run one operation after another have no program: what they compute in a narrower dtype is not seen.
 """
 

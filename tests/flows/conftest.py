@@ -39,7 +39,9 @@ def jitmatrix(tmp_path: Path) -> Command:
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+        # No cloud is asked who this machine is.
+        own = {"PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true"}
+        environment = {**os.environ, **own, **variables}
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
         )
@@ -59,7 +61,7 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]
 
 
 @pytest.fixture
-def bucket(seaweed: SeaweedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def bucket(seaweed: SeaweedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """Make a bucket, and set the environment with which boto3 finds it; what the user has set is out of reach."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "JITMATRIX_"))]:
         monkeypatch.delenv(name)
@@ -75,7 +77,9 @@ def bucket(seaweed: SeaweedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return Bucket.new(seaweed)
+    made = Bucket.new(seaweed)
+    yield made
+    made.remove()
 
 
 @pytest.fixture

@@ -36,6 +36,16 @@ class Bucket:
         assert len(keys) == len(set(keys))
         return {key: self.client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in keys}
 
+    def remove(self) -> None:
+        """Remove the bucket with all that it holds: a server has room for a few dozen of them at a time."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        for page in pages:
+            for found in page.get("Contents", ()):
+                self.client.delete_object(Bucket=self.name, Key=found["Key"])
+        for begun in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", ()):
+            self.client.abort_multipart_upload(Bucket=self.name, Key=begun["Key"], UploadId=begun["UploadId"])
+        self.client.delete_bucket(Bucket=self.name)
+
     def put(self, key: str, content: bytes) -> None:
         self.client.put_object(Bucket=self.name, Key=key, Body=content)
 

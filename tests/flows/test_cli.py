@@ -32,7 +32,7 @@ from tests.flows.conftest import ROOT, Command
         (["--rounds", "0"], "rounds = 0: give a number of at least 1"),
         (["--rounds", "two"], "--rounds"),
         (["--budget", "nan"], "budget_s"),
-        (["--results", "s3://bucket/prefix"], "only a local folder"),
+        (["--results", "s3://bucket/prefix"], "no credentials are found"),
         (["--kernle", "dense"], "Did you mean --kernel?"),
         (["--kernel"], "requires an argument"),
         (["dense"], "dense"),

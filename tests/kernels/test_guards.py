@@ -217,7 +217,6 @@ def test_half_precision_in_a_float32_case_is_fallback(measure, kernel, mode):
     [
         ("type: DT_BFLOAT16", "float32"),
         ("type: DT_HALF", "float64"),
-        ("type: DT_FLOAT", "float64"),
         ("at::vec::Vectorized<at::BFloat16>::loadu(in_ptr0)", "float32"),
         ("c10::Half tmp0", "float32"),
         ("empty_strided_cpu((8,), (1,), torch.bfloat16)", "float32"),
