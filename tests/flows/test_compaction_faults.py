@@ -23,6 +23,8 @@ from tests.flows.killed import kills, probed
 from tests.flows.seaweed import Bucket
 from tests.flows.stored import expected, new_run, rows_of, write_run, write_wide
 
+pytestmark = pytest.mark.faults
+
 _COMPACTOR = """
 import sys
 from flows import compaction
@@ -39,8 +41,6 @@ _MEASURED = """
 import re, sys
 from flows import compaction, external_sort, parquet
 from flows.storage import root
-
-pytestmark = pytest.mark.faults
 scale = int(sys.argv[2])
 external_sort.PART_NBYTES //= scale
 external_sort._BATCH_NBYTES //= scale

@@ -24,13 +24,13 @@ from tests.flows.killed import PART_NBYTES, kills, probed
 from tests.flows.runs import DAY, below, write_run
 from tests.flows.seaweed import Bucket, SeaweedServer
 
+pytestmark = pytest.mark.faults
+
 _UPLOADER = """
 import contextlib, sys
 from flows.spool import Spool, spool
 from flows.storage import root
 from flows.upload import upload
-
-pytestmark = pytest.mark.faults
 if sys.argv[2] == "no lock":
     Spool.locked = lambda spool, patience_s: contextlib.nullcontext(True)
 result = upload(spool(root(sys.argv[1])), root(sys.argv[1]), patience_s=60)
