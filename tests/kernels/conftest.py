@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,14 @@ def no_group_left() -> Iterator[None]:
     yield
     with contextlib.suppress(OSError, UnavailableError):
         sweep(place().parent)
+
+
+@pytest.fixture(autouse=True)
+def module_path() -> Iterator[None]:
+    """A user's file that is loaded in this process adds its folder to the module path: for no other test."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 @pytest.fixture(scope="module")
