@@ -147,7 +147,7 @@ class Process:
         for leaf in leaves(output):
             values = np.ascontiguousarray(self.framework.host(leaf))
             digest.update(f"{values.dtype.name}{values.shape}".encode())
-            digest.update(values.reshape(-1).view(np.uint8))
+            digest.update(values.reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
     def complete(self, output: Any) -> Any:
