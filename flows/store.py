@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from flows import schema
 from flows.durable import file_sha256, publish
 from flows.journal import Journal
+from flows.parquet import packing
 from flows.results import Run, rows, table, uuid7
 from kernels.measurement import Measurement, Status
 
@@ -202,10 +203,5 @@ def packed(content: pa.Table) -> bytes:
         The file's content.
     """
     sink = pa.BufferOutputStream()
-    delta = {"samples.list.element.list.element": "DELTA_BINARY_PACKED"} if "samples" in content.column_names else {}
-    # Delta packing and dictionaries exclude each other, column by column.
-    text = [f.name for f in content.schema if pa.types.is_string(f.type)]
-    pq.write_table(
-        content, sink, compression="zstd", row_group_size=1 << 20, use_dictionary=text, column_encoding=delta or None
-    )
+    pq.write_table(content, sink, row_group_size=1 << 20, **packing(content.schema))
     return bytes(sink.getvalue())

@@ -6,12 +6,11 @@ bounded by its operations over the peak rate, or by its bytes over the bandwidth
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from kernels.case import Case
 from kernels.discovery import find
-from kernels.spec import Work
+from kernels.spec import Work, itemsize
 
 Roofline = Mapping[str, float | str]
 """Of one backend, as ``kernels.roofline`` measures it:
@@ -80,8 +79,7 @@ def declared_work(case: Case) -> Work:
         Operations and bytes of one call; 1 where nothing is known.
     """
     kernel = find(case.kernel, case.source)
-    bits = re.search(r"\d+", case.dtype)
-    work = kernel.work(int(bits.group()) // 8 if bits else 1, **kernel.sizes[case.size])
+    work = kernel.work(itemsize(case.dtype), **kernel.sizes[case.size])
     return work if case.derivative == 0 else Work(work.operations if case.derivative == 1 else 1, 1)
 
 
