@@ -68,8 +68,8 @@ $(VENV)/extras-%.stamp: constraints-extras.txt $(VENV)/core.stamp
 
 # One lock serves the three Pythons (markers); the second holds the test tools on top of it.
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -o requirements.lock pyproject.toml
-	uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -o requirements.lock pyproject.toml
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --quiet --no-header --no-annotate -c requirements.lock --extra tensorflow -o constraints-extras.txt pyproject.toml
 
 clean:
