@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
 from pydantic import Field
 
+from flows import states
 from flows.deployment import settle
 from flows.execution import Summary, begin, execute
 from flows.order import InlineMatrix, Order
@@ -17,9 +17,6 @@ from flows.progress import CURRENT, LineReporter
 from flows.results import Run, counts
 from flows.resume import reopen
 from kernels.errors import UsageError
-
-REFUSED = "Refused"
-"""Name of the state of a run that what it was asked for, or where to write to, kept from beginning."""
 
 Names = Annotated[list[str], Field(description="Names to keep; empty keeps all.")]
 Orders = Annotated[list[Annotated[int, Field(ge=0, le=2)]], Field(description="0, 1, 2; empty keeps the matrix's own.")]
@@ -69,7 +66,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
             parameters, results alone counts then.
 
     Returns:
-        Completed when every case is ok, Failed otherwise; what was measured is stored in both.
+        The state, as ``flows.states`` names it; what was measured is stored in every one of them.
     """
     parameters = {name: value for name, value in locals().items() if name != "resume"}
     try:
@@ -82,18 +79,14 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
             run = Run(order, command(order))
             journal, notes = begin(run)
     except UsageError as error:
-        return Failed(name=REFUSED, message=str(error))
+        return states.refused(str(error))
     summary = Summary(run)
     with journal:
         report = CURRENT.get() or LineReporter(get_run_logger())
         for note in notes:
             report.note(note)
         execute(summary, report, journal)
-    found = counts(summary.measurements, run.order.filters)
-    message = "{planned} planned = {ok} ok + {failed} failed + {skipped} skipped".format(**found)
-    if summary.unsent:
-        return Failed(name="FailedToUpload", message=f"{message}; {summary.unsent}")
-    return (Failed if found["failed"] else Completed)(message=message)
+    return states.ended(counts(summary.measurements, run.order.filters), summary.unsent)
 
 
 def command(order: Order) -> str | None:

@@ -228,37 +228,34 @@ def _orchestrated(parameters: Mapping[str, object], profiled: bool) -> int:
 
 
 def _run(parameters: Mapping[str, object], profiled: bool, answers: Callable[[], None]) -> int:
-    from flows.bench import REFUSED
+    from flows import states
     from flows.bench import bench as flow
     from flows.closing import closing, profile
     from flows.progress import CURRENT, BarReporter, LineReporter
-    from flows.results import counts
 
     console = terminal()
     reporter = BarReporter(console) if console.is_terminal else LineReporter(Console(stderr=True))
     CURRENT.set(reporter)
-    interrupted, message, refused = 0, "", False
+    interrupted, message, status = 0, "", 1
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with reporter:
         try:
             answers()
             state = flow(**parameters, return_state=True)
-            message, refused = state.message or "", state.name == REFUSED
+            message, status = state.message or "", states.exit_status(state)
         except KeyboardInterrupt as interruption:
             interrupted = _status(interruption)
     summary = reporter.summary
     if summary is None or not (summary.run.complete or interrupted):
         sys.stderr.write(f"jitmatrix: {' '.join(message.split()) or 'interrupted'}\n")
     if summary is None:
-        return interrupted or (2 if refused else 1)
+        return interrupted or status
     for line in closing(summary, console.width):
         console.print(line, highlight=False, soft_wrap=isinstance(line, str))
     for line in profile(summary, STARTED) if profiled else ():
         console.print(line, markup=False, highlight=False)
-    found = counts(summary.measurements, summary.run.order.filters)
-    well = summary.run.complete and found["ok"] and not found["failed"] and not summary.unsent
-    return interrupted or (0 if well else 1)
+    return interrupted or status
 
 
 def _interrupt(number: int, _: object) -> None:

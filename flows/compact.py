@@ -9,10 +9,9 @@ from typing import Annotated, Any
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
 from pydantic import Field
 
-from flows import compaction
+from flows import compaction, states
 from flows.compaction import KEEP_RAW_DAYS
 from flows.deployment import settle
 from flows.replacement import Compacted
@@ -46,7 +45,8 @@ def compact(
         keep_raw_days: days for which the files stay that were replaced.
 
     Returns:
-        Completed; Failed where files are not what their markers say, or the root cannot be written.
+        Completed, or NothingToDo without a closed day; Damaged where files are not what their markers say, Refused
+        where the root cannot be written.
     """
     logger = get_run_logger()
     problems = 0
@@ -58,8 +58,8 @@ def compact(
             problems += len(result.problems)
             logger.log(30 if result.problems else 20, "%s", result)
     except UsageError as error:
-        return Failed(message=str(error))
+        return states.refused(str(error))
     message = f"{target.address}: {len(seen.days)} closed days"
     if problems:
-        return Failed(message=f"{message}; {problems} problems, jitmatrix verify tells how to mend them")
-    return Completed(message=message)
+        return states.damaged(f"{message}; {problems} problems, jitmatrix verify tells how to mend them")
+    return states.completed(message) if seen.days else states.nothing_to_do(message)

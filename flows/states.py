@@ -20,6 +20,9 @@ FAILED_CASES = "CompletedWithFailedCases"
 FAILED_TO_UPLOAD = "FailedToUpload"
 """What was measured waits in the spool. Of type FAILED."""
 
+DAMAGED = "Damaged"
+"""Stored files are not what their markers say. Of type FAILED."""
+
 REGRESSION = "Regression"
 """A case is slower than in the baseline. Of type FAILED."""
 
@@ -76,6 +79,18 @@ def failed_to_upload(message: str) -> State[Any]:
         The state.
     """
     return Failed(name=FAILED_TO_UPLOAD, message=message)
+
+
+def damaged(message: str) -> State[Any]:
+    """Make the state of a flow that found stored files that are not what their markers say.
+
+    Args:
+        message: how many, and what tells how to mend them.
+
+    Returns:
+        The state.
+    """
+    return Failed(name=DAMAGED, message=message)
 
 
 def regression(message: str) -> State[Any]:

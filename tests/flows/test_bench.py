@@ -83,7 +83,7 @@ def sabotaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         )  # fmt: skip
     CURRENT.reset(token)
     assert listener.summary is not None
-    yield root, listener.summary, f"{state.type.value}: {state.message}"
+    yield root, listener.summary, f"{state.name}, {state.type.value}: {state.message}"
 
 
 def test_a_killed_and_a_hung_case_are_rows_and_all_others_are_there(sabotaged: tuple[Path, Summary, str]) -> None:
@@ -103,7 +103,7 @@ def test_planned_is_ok_plus_failed_plus_skipped(sabotaged: tuple[Path, Summary, 
     (run,) = pd.read_parquet(root / "runs").to_dict("records")
     assert (run["planned"], run["ok"], run["failed"], run["skipped"]) == (16, 6, 2, 8)
     assert run["complete"]
-    assert state == "FAILED: 16 planned = 6 ok + 2 failed + 8 skipped"
+    assert state == "CompletedWithFailedCases, FAILED: 16 planned = 6 ok + 2 failed + 8 skipped"
     assert len(summary.measurements) == 16
 
 
@@ -131,7 +131,7 @@ def test_a_wrong_parameter_fails_the_flow_with_one_line(tmp_path: Path) -> None:
     with ensured() as answers:
         answers()
         state = bench(matrix="smoke", kernel=["dens"], results=str(tmp_path / "results"), return_state=True)
-    assert state.type.value == "FAILED"
+    assert (state.name, state.type.value) == ("Refused", "FAILED")
     assert "did you mean dense?" in (state.message or "")
     assert not (tmp_path / "results").exists()
 
