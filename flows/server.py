@@ -46,6 +46,9 @@ _PARENT = "JITMATRIX_SERVER_OF"
 
 START_S = 120.0
 
+_OWN: set[str] = set()
+"""Addresses of servers that this process has started for itself."""
+
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opens addresses without a proxy: what listens on loopback is no proxy's to reach."""
 
@@ -139,5 +142,18 @@ def ensured() -> Iterator[Callable[[], None]]:
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1")))
     server = Server()
+    _OWN.add(server.url)
     with temporary_settings({PREFECT_API_URL: server.url}):
         yield server.wait
+
+
+def shared() -> bool:
+    """Tell whether the Prefect server in use is one that others use too: a person's, a team's, Prefect Cloud.
+
+    Returns:
+        False for a server that ends with this process, and where the settings name none.
+    """
+    from prefect.settings import get_current_settings
+
+    url = get_current_settings().api.url
+    return bool(url) and url not in _OWN
