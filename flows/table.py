@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rich.table import Table
@@ -27,7 +27,6 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
         A table: first call, compile, steady median with its 95 % interval, speed-up over NumPy at the same dtype, and
         break-even calls with their interval. A flagged row is shown, and is in no comparison.
     """
-    by_case = {measurement.case: measurement for measurement in measurements}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("case", no_wrap=True)
     bounds = " [95 %]" if intervals else ""
@@ -35,16 +34,31 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("notes")
     before = None
-    for measurement in sorted(measurements, key=_order):
-        if measurement.status in (Status.SKIPPED, Status.UNAVAILABLE) and not measurement.timings:
-            continue
+    for measurement, cells in written(measurements, intervals):
         case = measurement.case
         group = (case.kernel, case.size, case.dtype, case.derivative)
         if before not in (None, group):
             table.add_section()
         before = group
-        table.add_row(*_cells(measurement, by_case, intervals))
+        table.add_row(*cells)
     return table
+
+
+def written(measurements: Sequence[Measurement], intervals: bool = True) -> Iterator[tuple[Measurement, list[str]]]:
+    """Write out the rows of the result table.
+
+    Args:
+        measurements: of every cell.
+        intervals: whether 95 % intervals are written.
+
+    Yields:
+        Each measurement that something could be tried of, with its cells: case, first call, compile, steady, x numpy,
+        break-even and notes.
+    """
+    by_case = {measurement.case: measurement for measurement in measurements}
+    for measurement in sorted(measurements, key=_order):
+        if measurement.timings or measurement.status not in (Status.SKIPPED, Status.UNAVAILABLE):
+            yield measurement, _cells(measurement, by_case, intervals)
 
 
 def _order(measurement: Measurement) -> tuple[object, ...]:
