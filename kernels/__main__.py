@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import IO, Any, NoReturn
 
 from kernels import doctor, matrix_file
 from kernels.case import AXES, Backend, Matrix
+from kernels.device_lock import Claim
 from kernels.errors import UsageError
 from kernels.measurement import Measurement
 from kernels.progress import Tally, off, reasons
@@ -59,8 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         matrix = matrix_file.read(options.matrix) if options.matrix else everything()
         plan = select(matrix, filters)
         run = Run(plan, _sampling(options, matrix))
+        given = sys.argv[1:] if arguments is None else arguments
+        claim = Claim(shlex.join(["python", "-m", "kernels", *given]), _say)
         with _output(options.output) as file:
-            return _measure(run, filters, len(plan.cases) + len(plan.skips), file)
+            return _measure(run, filters, len(plan.cases) + len(plan.skips), file, claim)
     except UsageError as error:
         _say(str(error))
         return 2
@@ -72,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
+def _measure(run: Run, filters: Filters, planned: int, file: IO[str], claim: Claim) -> int:
     tally = Tally(planned, lambda row: asked_for(row, filters))
 
     def take(row: Measurement) -> None:
@@ -92,7 +96,7 @@ def _measure(run: Run, filters: Filters, planned: int, file: IO[str]) -> int:
     for line in reasons(run.settled):
         _say(line)
     try:
-        run.measure(finished)
+        run.measure(finished, claim=claim)
     except KeyboardInterrupt:
         run.leave(take, "the run was interrupted before this case was measured")
         _say(f"interrupted: {tally.closing()}")

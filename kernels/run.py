@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernels import machine, roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
+from kernels.device_lock import Claim, HeldError
 from kernels.errors import UnavailableError
 from kernels.floors import Roofline
-from kernels.measurement import Measurement, Outcome, Reading
+from kernels.measurement import Measurement, Outcome, Reading, Status
 from kernels.schedule import Bench, Turn, turns
 from kernels.selection import partition
 from kernels.timing import Sampling
@@ -77,29 +78,40 @@ class Run:
         self._open = dict.fromkeys(self.cases)
         self._benches: dict[Backend, Bench] = {}
 
-    def measure(self, take: Take, limit_s: float | None = None, through: Through = Bench.take) -> None:
+    def measure(
+        self,
+        take: Take,
+        limit_s: float | None = None,
+        through: Through = Bench.take,
+        claim: Claim | None = None,
+    ) -> None:
         """Measure the cases; the rows of ``settled`` are not handed over again.
 
         Args:
             take: takes a row as soon as its case is finished.
             limit_s: no turn is begun later than this; None has no limit.
             through: takes each turn, in a worker's thread.
+            claim: takes each backend's device, before a process is started for it; None takes it without a name.
 
         Raises:
-            UsageError: there are fewer cores than workers, or workers would share a device.
+            UsageError: there are fewer cores than workers, workers would share a device, or its lock cannot be used.
             KeyboardInterrupt: the user's; the processes are gone by then, and ``leave`` gives what is left.
         """
         self._end = time.monotonic() + limit_s if limit_s is not None else float("inf")
+        claim = claim or Claim("a run of jitmatrix", self.notes.append)
         for backend in dict.fromkeys(case.backend for case in self.cases):
             # A backend after the other: startup and roofline belong to one, and rounds of all would open every device.
             cases = [case for case in self.cases if case.backend is backend]
             workers = Workers(self._workers)
             bench = self._benches[backend] = Bench(self._sampling, workers, keep_text=self._keep_text)
-            # The workers end first: a process may still write into a cache of the bench.
-            with contextlib.closing(bench), workers:
-                workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
-                if not self._rounds(bench, cases, workers, through, take):
-                    return
+            try:
+                # The workers end first: a process may still use the device, or write into a cache of the bench.
+                with contextlib.closing(bench), claim.held(backend), workers:
+                    workers.prepare(list(dict.fromkeys(case.framework for case in cases)))
+                    if not self._rounds(bench, cases, workers, through, take):
+                        return
+            except HeldError as error:
+                self._give_up(bench, cases, str(error), take)
 
     def _rounds(self, bench: Bench, cases: list[Case], workers: Workers, through: Through, take: Take) -> bool:
         """Take every turn of a backend's cases; gives whether there was time for all."""
@@ -120,6 +132,16 @@ class Run:
                 if time.monotonic() > self._end:
                     return False
         return True
+
+    def _give_up(self, bench: Bench, cases: list[Case], reason: str, take: Take) -> None:
+        """Hand over the rows of cases whose device could not be had: with the rounds of the past, or unavailable."""
+        self._left(bench, cases)
+        for case in cases:
+            if bench.outcomes(case):
+                self._hand_over([case], take)
+            else:
+                del self._open[case]
+                take(replace(Measurement.of_skip(Skip(case, reason)), status=Status.UNAVAILABLE))
 
     def _left(self, bench: Bench, cases: list[Case]) -> tuple[list[Turn], list[Case]]:
         """Give the turns that are left to take, in their order, and the cases that have none."""

@@ -64,7 +64,8 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]
 def bucket(seaweed: SeaweedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """Make a bucket, and set the environment with which boto3 finds it; what the user has set is out of reach."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "JITMATRIX_"))]:
-        monkeypatch.delenv(name)
+        if name != "JITMATRIX_LOCKS":
+            monkeypatch.delenv(name)
     variables = {
         "AWS_ACCESS_KEY_ID": ADMIN[0],
         "AWS_SECRET_ACCESS_KEY": ADMIN[1],

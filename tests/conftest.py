@@ -1,0 +1,15 @@
+"""What all tests share: locks of devices that are no other program's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests' runs from waiting for a benchmark or another suite on this machine, and those for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JITMATRIX_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        yield
