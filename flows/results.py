@@ -22,13 +22,13 @@ from flows.validity import arrays
 from kernels.case import Backend, Case
 from kernels.discovery import find
 from kernels.floors import Roofline, declared_work
-from kernels.isolation import environment
 from kernels.machine import RECORDED, Environment, Machine, affinity
 from kernels.measurement import Measurement, Timing
 from kernels.phase import Phase
 from kernels.progress import outcome
 from kernels.selection import Filters, asked_for
 from kernels.statistics import headline
+from kernels.variables import environment
 
 _COLUMN_FACTS = frozenset(
     name

@@ -5,7 +5,8 @@ Run as ``python -m kernels.forkserver FRAMEWORK FD``. FD is a stream socket to t
 - in: one JSON line a message, ``{"fork": assignment, "memory_nbytes": …, "cpus": […]}`` with two descriptors, the
   record pipe and the output pipe, or ``{"signal": N, "pid": P}``;
 - out: ``{"ready": true, "groups": path}``, ``{"pid": P, "grouped": bool}`` for each fork,
-  ``{"pid": P, "exit": status, "peak_nbytes": …, "memory_kills": N}`` for each end.
+  ``{"pid": P, "exit": status, "peak_nbytes": …, "memory_kills": N}`` for each end; ``{"refused": words}`` where the
+  system has no room for another process now.
 
 ``groups`` is where the server makes the memory group that its cases are born in (``kernels.memory``), null where it can
 make none. The server stays single-threaded and never blocks but in ``select``. When its parent is gone the socket
@@ -121,7 +122,13 @@ def _serve(link: socket.socket, wake: int, children: set[int], group: memory.Gro
                 if not children:
                     group.renew()
                 grouped, kills = group.limit(message["memory_nbytes"]), group.kills()
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                os.close(records)
+                os.close(output)
+                link.sendall(json.dumps({"refused": str(error)}).encode() + b"\n")
+                continue
             if pid == 0:
                 link.close()
                 _child(message, records, output, grouped)

@@ -21,7 +21,7 @@ from kernels.forkserver import preload
 from kernels.frameworks import frameworks
 from kernels.host_check import Check, text_of
 from kernels.interpreter import OWN_PATH
-from kernels.isolation import DROPPED, environment
+from kernels.variables import DROPPED, environment
 
 LEAST_COMPILED = 0.9
 """Share of a package's sources that must be there in compiled form; some files are never imported."""

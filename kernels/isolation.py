@@ -7,21 +7,19 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kernels import machine
 from kernels.assignment import Assignment
 from kernels.guards import Finding, Flag
-from kernels.link import Server, ServerDiedError
+from kernels.link import NotStartedError, RefusedError, Server, ServerDiedError
 from kernels.measurement import Outcome, Reading, Status
 from kernels.phase import Phase
-
-ROOT = Path(__file__).resolve().parents[1]
-"""Where ``kernels`` lies; processes must take it from there and from no folder that the user stands in."""
+from kernels.variables import environment
 
 GRACE_S = 0.5
 """Between the request to end (SIGTERM) and the end (SIGKILL) of a process that is past its deadline."""
@@ -29,65 +27,11 @@ GRACE_S = 0.5
 LAST_REQUEST = 8
 """How often a process's end is asked for, until its fork server is taken to be stuck and is ended with it."""
 
+PAUSES_S = (0.5, 2.0)
+"""Before a process that could not be started is tried again: a machine that has no room now may have it then."""
+
 OUTPUT_NBYTES = 2**20
 """How much of what a kernel printed is kept: the last of it."""
-
-DROPPED = (
-    "ATEN_CPU_CAPABILITY",
-    "DNNL_",
-    "JAX_",
-    "MKL_DEBUG_CPU_TYPE",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "NPY_DISABLE_CPU_FEATURES",
-    "NUMBA_",
-    "ONEDNN_",
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_L2_SIZE",
-    "PYTHONDEVMODE",
-    "PYTHONDONTWRITEBYTECODE",
-    "PYTHONMALLOC",
-    "PYTHONPROFILEIMPORTTIME",
-    "PYTHONSTARTUP",
-    "PYTHONTRACEMALLOC",
-    "PYTORCH_JIT",
-    "TF_CPP_MAX_VLOG_LEVEL",
-    "TF_CPP_VMODULE",
-    "TF_DUMP_GRAPH_PREFIX",
-    "TF_FUNCTION_JIT_COMPILE_DEFAULT",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_XLA_FLAGS",
-    "TORCHDYNAMO_",
-    "TORCHINDUCTOR_",
-    "TORCH_ALLOW_TF32",
-    "TORCH_COMPILE",
-    "TORCH_LOGS",
-    "TORCH_TRACE",
-    "TRITON_",
-)
-"""Prefixes of variables that would change what is compiled, cached or computed behind the case's back."""
-
-
-def environment(threads: int) -> dict[str, str]:
-    """Compose the environment in which cases run, before their process starts.
-
-    Args:
-        threads: threads that a framework may use.
-
-    Returns:
-        The user's environment without what would falsify a timing, with thread counts set, and with this project
-        first on the module path.
-    """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
-    counts = ("OMP", "OPENBLAS", "MKL", "NUMBA")
-    kept |= {f"{library}_NUM_THREADS": str(threads) for library in counts}
-    if threads == 1:
-        # XLA has no thread count of its own on the CPU: it takes the affinity, and Eigen asks for this.
-        kept["XLA_FLAGS"] = f"{kept.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-    # Keras, which TensorFlow imports, imports pandas and so Arrow, whose allocator starts a thread before the fork.
-    kept["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
-    return kept | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 class Isolation:
@@ -107,7 +51,8 @@ class Isolation:
         self._memory = memory_nbytes if memory_nbytes else machine.memory_available() * 4 // 5
         self._variables = environment(len(cpus) or len(machine.affinity()))
         self._servers: dict[str, Server] = {}
-        self._stopped = False
+        self._hopeless: set[str] = set()
+        self._stopped = threading.Event()
 
     def __enter__(self) -> Isolation:
         """Give itself."""
@@ -128,8 +73,9 @@ class Isolation:
             frameworks: names of adapters.
         """
         for framework in frameworks:
-            if framework not in self._servers:
-                self._servers[framework] = Server(framework, self._variables)
+            # One that does not start is tried again when it is asked for a process.
+            with contextlib.suppress(NotStartedError):
+                self._server(framework)
 
     def run(self, assignment: Assignment) -> Outcome:
         """Run an assignment in a fresh process.
@@ -144,29 +90,64 @@ class Isolation:
             StoppedError: another thread called ``stop``.
         """
         start = time.monotonic_ns()
-        framework = assignment.case.framework
-        self.prepare([framework])
-        if self._stopped:
-            raise StoppedError
-        outcome = Outcome(assignment.role)
-        server = self._servers[framework]
-        try:
-            server.wait_ready()
-            self._follow(server, assignment, outcome)
-        except ServerDiedError as error:
-            if self._stopped:
-                raise StoppedError from error
-            self._servers.pop(framework).close()
-            outcome.status, outcome.reason = Status.FAILED, str(error)
-        except _StuckError:
-            self._servers.pop(framework).close()
-            _time_out(outcome, assignment.sampling.timeout_s, " with its fork server, which no longer answered")
+        outcome = self._started(assignment)
         outcome.wall_ns = time.monotonic_ns() - start
         return outcome
 
+    def _started(self, assignment: Assignment) -> Outcome:
+        """Run an assignment; where the machine could not start its process, which is no fault of the case, again."""
+        framework = assignment.case.framework
+        pauses = () if framework in self._hopeless else PAUSES_S
+        outcome = Outcome(assignment.role)
+        for tries, pause in enumerate((*pauses, None), 1):
+            outcome = Outcome(assignment.role)
+            try:
+                self._once(assignment, outcome)
+            except NotStartedError as error:
+                outcome.reason = f"{error}; tried {tries} times" if tries > 1 else str(error)
+                if pause is None:
+                    self._hopeless.add(framework)
+                elif self._stopped.wait(pause):
+                    raise StoppedError from error
+                continue
+            self._hopeless.discard(framework)
+            if tries > 1:
+                outcome.facts["starts"] = tries
+            break
+        return outcome
+
+    def _once(self, assignment: Assignment, outcome: Outcome) -> None:
+        framework = assignment.case.framework
+        if self._stopped.is_set():
+            raise StoppedError
+        try:
+            server = self._server(framework)
+            server.wait_ready()
+            self._follow(server, assignment, outcome)
+        except (NotStartedError, ServerDiedError) as error:
+            if self._stopped.is_set():
+                raise StoppedError from error
+            if not isinstance(error, RefusedError):
+                self._end(framework)
+            if isinstance(error, NotStartedError):
+                raise
+            outcome.status, outcome.reason = Status.FAILED, str(error)
+        except _StuckError:
+            self._end(framework)
+            _time_out(outcome, assignment.sampling.timeout_s, " with its fork server, which no longer answered")
+
+    def _server(self, framework: str) -> Server:
+        if framework not in self._servers:
+            self._servers[framework] = Server(framework, self._variables)
+        return self._servers[framework]
+
+    def _end(self, framework: str) -> None:
+        if framework in self._servers:
+            self._servers.pop(framework).close()
+
     def stop(self) -> None:
         """End what is running, from another thread; ``run`` raises there, now and from then on."""
-        self._stopped = True
+        self._stopped.set()
         for server in list(self._servers.values()):
             server.stop()
 

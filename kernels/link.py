@@ -25,6 +25,14 @@ class ServerDiedError(Exception):
     """The fork server is gone; its message says what it printed last."""
 
 
+class NotStartedError(Exception):
+    """No process was started, for a reason that is none of the case's: to try again may help."""
+
+
+class RefusedError(NotStartedError):
+    """The fork server is there, and the system had no room for another process."""
+
+
 class Server:
     """One fork server; one process of it at a time is followed."""
 
@@ -34,6 +42,9 @@ class Server:
         Args:
             framework: the adapter whose modules it imports.
             variables: its environment.
+
+        Raises:
+            NotStartedError: the system starts no process now.
         """
         self._framework = framework
         self.link, theirs = socket.socketpair()
@@ -43,21 +54,26 @@ class Server:
         self._groups: str | None = None
         command = [sys.executable, OWN_PATH, "-m", "kernels.forkserver", framework, str(theirs.fileno())]
         with theirs:
-            self._process = subprocess.Popen(
-                command,
-                env=dict(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=dict(variables),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self.link.close()
+                self._log.close()
+                raise NotStartedError(f"the fork server of {framework} does not start: {error}") from error
 
     def wait_ready(self) -> None:
         """Wait until its imports are done.
 
         Raises:
-            ServerDiedError: it ended, or took too long.
+            NotStartedError: it ended, or took too long.
         """
         deadline = time.monotonic() + START_S
         while not self._ready:
@@ -76,12 +92,17 @@ class Server:
             Its id, and whether a memory group limits it.
 
         Raises:
-            ServerDiedError: the server ended, or did not answer in time.
+            NotStartedError: the system starts no process now; or the server ended, or did not answer in time.
         """
-        with self._alive():
-            socket.send_fds(self.link, [json.dumps(message).encode() + b"\n"], descriptors)
+        try:
+            with self._alive():
+                socket.send_fds(self.link, [json.dumps(message).encode() + b"\n"], descriptors)
+        except ServerDiedError as error:
+            raise NotStartedError(str(error)) from error
         deadline = time.monotonic() + START_S
         while not (answer := self._taken("grouped")):
+            if refused := self._taken("refused"):
+                raise RefusedError(f"the fork server of {self._framework} cannot fork: {refused['refused']}")
             self._receive_until(deadline, "did not start a process")
         return int(answer["pid"]), bool(answer["grouped"])
 
@@ -127,8 +148,11 @@ class Server:
     def _receive_until(self, deadline: float, missed: str) -> None:
         readable, _, _ = select.select([self.link], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
-            raise ServerDiedError(f"the fork server of {self._framework} {missed} within {START_S:g} s")
-        self.receive()
+            raise NotStartedError(f"the fork server of {self._framework} {missed} within {START_S:g} s")
+        try:
+            self.receive()
+        except ServerDiedError as error:
+            raise NotStartedError(str(error)) from error
 
     def _taken(self, key: str) -> dict[str, Any] | None:
         """Take the first message with a key out of the inbox."""

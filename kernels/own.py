@@ -18,11 +18,11 @@ from typing import Any, NoReturn
 from kernels.discovery import describe, suite
 from kernels.errors import UsageError
 from kernels.interpreter import OWN_PATH
-from kernels.isolation import environment
 from kernels.loading import digest
 from kernels.machine import affinity
 from kernels.reference import Reference, shown
 from kernels.spec import Kernel, Tolerance, Work
+from kernels.variables import environment
 
 DEADLINE_S = 120.0
 """Of loading and checking a source: on a busy machine a framework at its top takes most of a minute."""

@@ -21,7 +21,7 @@ from kernels import interpreter, machine
 from kernels.case import Backend
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
-from kernels.isolation import environment
+from kernels.variables import environment
 
 DEADLINE_S = 120.0
 """Opening an accelerator takes most of it; the cpu is done in under two seconds."""

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from kernels import interpreter
 from kernels.case import Backend
 from kernels.frameworks import frameworks
-from kernels.isolation import environment
 from kernels.measurement import Reading
 from kernels.phase import Phase
+from kernels.variables import environment
 
 DEADLINE_S = 300.0
 """For one interpreter; the slowest framework on the slowest machine needs a tenth of it."""

@@ -22,8 +22,8 @@ from kernels import machine
 from kernels.case import Backend, Case
 from kernels.discovery import find
 from kernels.frameworks import frameworks
-from kernels.isolation import environment
 from kernels.timing import Args, Loop, Sampling, calibrate, collector_off, warm_up
+from kernels.variables import environment
 from selfcheck.figure import Report, at_most
 from selfcheck.interleaved import NotMeasuredError
 from selfcheck.own import case

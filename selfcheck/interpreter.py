@@ -9,8 +9,8 @@ import time
 
 from kernels import machine
 from kernels.assignment import Assignment
-from kernels.isolation import environment
 from kernels.measurement import Outcome, Reading, Status
+from kernels.variables import environment
 
 _CHILD = """
 import json, sys

@@ -14,7 +14,7 @@ from kernels import devices, doctor, framework_check, host_check, machine
 from kernels.case import Backend
 from kernels.doctor import Check
 from kernels.frameworks import frameworks
-from kernels.isolation import DROPPED, environment
+from kernels.variables import DROPPED, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,9 @@ from kernels import framework_check, interpreter, startup
 from kernels.assignment import Assignment, Role
 from kernels.case import Backend
 from kernels.errors import UnavailableError
-from kernels.isolation import ROOT, Isolation, environment
+from kernels.isolation import Isolation
 from kernels.measurement import Status
+from kernels.variables import ROOT, environment
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from kernels.discovery import find
 from kernels.framework_check import preloaded
 from kernels.frameworks import tensorflow_program
 from kernels.frameworks.tensorflow import TensorFlow
-from kernels.isolation import environment
 from kernels.measurement import Status
 from kernels.phase import Phase
+from kernels.variables import environment
 
 present = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,

@@ -181,6 +181,14 @@ def tells_affinity(x):
         print("affinity", os.sched_getaffinity(0))
 
 
+def tells_variables(x):
+    if not children:
+        children.append(0)
+        print(*(f"{name}={value}" for name, value in os.environ.items()))
+        servers = Path(f"/proc/{os.getppid()}/environ")
+        print(servers.read_text(errors="replace") if servers.exists() else "")
+
+
 def kills_the_server(x):
     Path(os.environ["TOLD"]).write_text(" ".join(map(str, [os.getpid(), os.getppid(), *start_children()])) + "\n")
     os.kill(os.getppid(), signal.SIGKILL)
@@ -240,6 +248,7 @@ RETURNS_TWICE = _total(returns_twice)
 WRITES_EVERYWHERE = _total(writes_everywhere)
 CLOSES_EVERYTHING = _total(closes_everything)
 TELLS_AFFINITY = _total(tells_affinity)
+TELLS_VARIABLES = _total(tells_variables)
 TELL_AND_WAIT = _total(tell_and_wait)
 KILLS_THE_SERVER = _total(kills_the_server)
 STOPS_THE_SERVER = _total(stops_the_server)
