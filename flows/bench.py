@@ -9,7 +9,8 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from pydantic import Field
 
-from flows import states
+from flows import events, states
+from flows.artifacts import shown
 from flows.deployment import settle
 from flows.execution import Summary, begin, execute
 from flows.order import InlineMatrix, Order
@@ -82,11 +83,14 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         return states.refused(str(error))
     summary = Summary(run)
     with journal:
-        report = CURRENT.get() or LineReporter(get_run_logger())
+        report = shown(CURRENT.get() or LineReporter(get_run_logger()), run.order)
         for note in notes:
             report.note(note)
         execute(summary, report, journal)
-    return states.ended(counts(summary.measurements, run.order.filters), summary.unsent)
+    found = counts(summary.measurements, run.order.filters)
+    state = states.ended(found, summary.unsent)
+    events.finished(run.id, run.order.matrix.name, run.order.root.address, found, state)
+    return state
 
 
 def command(order: Order) -> str | None:

@@ -39,18 +39,35 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
     yield "[bold]{planned} planned = {ok} ok + {failed} failed + {skipped} skipped[/bold]".format(**found)
     for warning in summary.run.warnings:
         yield f"[yellow]warning[/yellow]: {escape(warning)}"
-    target = summary.run.order.root
-    root = summary.files[0].parents[2]
-    if not isinstance(target, LocalRoot) and not summary.files[0].exists():
-        yield f"timings: {escape(target.address)}/{escape(summary.files[0].relative_to(root).as_posix())}"
+    target, first = summary.run.order.root, addresses(summary)[0]
+    yield f"timings: {escape(first)}"
+    if first.startswith(f"{target.address}/") and not isinstance(target, LocalRoot):
         yield escape(f"read them: jitmatrix query runs --results {shlex.quote(target.address)}")
         return
-    yield f"timings: {escape(str(summary.files[0]))}"
     python = shlex.quote(sys.executable)
     # This run's files alone: over all of a folder, what compactions keep twice would be counted twice.
     query = f"select case_id, median_ns from '{summary.files[0].parent}/{summary.run.id}-*' where phase = 'steady'"
     yield escape(f'read them: {python} -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"')
-    yield escape(f"or all that is there: jitmatrix query phases --results {shlex.quote(str(root))}")
+    root = str(summary.files[0].parents[2])
+    yield escape(f"or all that is there: jitmatrix query phases --results {shlex.quote(root)}")
+
+
+def addresses(summary: Summary) -> list[str]:
+    """Say where the Parquet files of a run are.
+
+    Args:
+        summary: what the run left behind.
+
+    Returns:
+        Timings first: an address under the root for what was sent, and a path for what is or still waits here.
+    """
+    target = summary.run.order.root
+    return [
+        str(path)
+        if isinstance(target, LocalRoot) or path.exists()
+        else f"{target.address}/{path.relative_to(path.parents[2]).as_posix()}"
+        for path in summary.files
+    ]
 
 
 def profile(summary: Summary, started: float) -> Iterator[str]:

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kernels.measurement import Measurement, Status
+from kernels.phase import Phase
+from kernels.progress import duration, flags, median_ns
 
 if TYPE_CHECKING:
     from flows.execution import Summary
@@ -77,18 +79,25 @@ class LineReporter(AbstractContextManager["LineReporter"]):
                       f"{self._done}/{self._cases} cases done, {case_id}{left}")  # fmt: skip
 
     def done(self, measurement: Measurement) -> None:
-        """Count; a case that is not ok has a line of its own."""
+        """Count; a case that is not ok has a line of its own, and in a log every case has."""
         self._done += 1
-        if measurement.status is not Status.OK:
-            self.note(f"{measurement.case.id}: {measurement.status.value}: {measurement.reason}")
+        well = measurement.status is Status.OK
+        if not isinstance(self._write, Console):
+            line = f"{sentence(measurement)}; {self._done} of {self._cases} cases done"
+            self._say(line, logging.INFO if well else logging.WARNING)
+        elif not well:
+            self._say(sentence(measurement))
 
     def note(self, line: str) -> None:
         """Write a line."""
+        self._say(line)
+
+    def _say(self, line: str, level: int = logging.INFO) -> None:
         self._last = time.monotonic()
         if isinstance(self._write, Console):
             self._write.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            self._write.info("%s", line)
+            self._write.log(level, "%s", line)
 
     def sent(self, files: int, all_files: int) -> None:
         """Write a line when the last is old enough."""
@@ -145,7 +154,7 @@ class BarReporter(AbstractContextManager["BarReporter"]):
         self._done += 1
         self._progress.update(self._task, cases=f"{self._done}/{self._cases} cases")
         if measurement.status is not Status.OK:
-            self.note(f"{measurement.case.id}: {measurement.status.value}: {measurement.reason}")
+            self.note(sentence(measurement))
 
     def note(self, line: str) -> None:
         """Write a line above the bar."""
@@ -159,6 +168,25 @@ class BarReporter(AbstractContextManager["BarReporter"]):
         """Fill the bar, and keep the summary."""
         self.summary = summary
         self._progress.update(self._task, completed=self._turns, case="", left="")
+
+
+def sentence(measurement: Measurement) -> str:
+    """Say in a line what was found of a case.
+
+    Args:
+        measurement: of the case.
+
+    Returns:
+        Such as ``dense-jax-jit-M-float32-cpu: 2.13 ms a call, the first 53.2 ms, compiled in 36.4 ms``; of one that is
+        not ok, the reason.
+    """
+    if measurement.status is not Status.OK:
+        return f"{measurement.case.id}: {measurement.status.value}: {measurement.reason}"
+    said = {Phase.STEADY: "{} a call", Phase.FIRST_CALL: "the first {}", Phase.COMPILE: "compiled in {}"}
+    timings = measurement.timings
+    parts = [words.format(duration(median_ns(timings[phase]))) for phase, words in said.items() if phase in timings]
+    raised = ", ".join(flags(measurement))
+    return f"{measurement.case.id}: {', '.join(parts)}" + (f"; not to be compared: {raised}" if raised else "")
 
 
 def time_left(began: float, done: int, planned: int) -> str:
