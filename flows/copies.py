@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,12 @@ from flows.storage import Root, StorageError
 
 TABLES = {"timings": schema.TIMINGS, "runs": schema.RUNS}
 """The schema of each table."""
+
+SMALL_NBYTES = 64 << 10
+"""A file of this size at most is no copy on disk: opening it twice would cost more than its rows do."""
+
+HELD_NBYTES = 24 << 20
+"""Packed bytes of small files whose rows are in memory at most; what comes on top is copied."""
 
 
 class UnsoundError(Exception):
@@ -35,7 +43,7 @@ class GoneError(UnsoundError):
 
 
 class Copies:
-    """Copies of files, named by their keys.
+    """Copies of files, named by their keys; the rows of small ones stay in memory, within bounds.
 
     Attributes:
         folder: the folder that they are in.
@@ -49,15 +57,15 @@ class Copies:
             folder: for the copies.
         """
         self._root, self.folder = root, folder
+        self._held: dict[str, tuple[int, pa.Table]] = {}
+        self._held_nbytes = 0
+        self._lock = threading.Lock()
 
-    def take(self, entry: Entry) -> Path:
+    def take(self, entry: Entry) -> None:
         """Copy a file, and see that it is what is said of it.
 
         Args:
             entry: what a marker or a manifest says.
-
-        Returns:
-            The copy.
 
         Raises:
             GoneError: it is not there.
@@ -65,13 +73,12 @@ class Copies:
             StorageError: the root cannot be read.
             OSError: there is no room for it.
         """
-        path, sha256 = self._copied(entry.key)
-        if sha256 != entry.sha256:
-            raise UnsoundError(entry.key, f"it has sha256 {sha256[:12]}…, and should have {entry.sha256[:12]}…")
-        rows = _rows(path, entry.key)
-        if rows != entry.rows:
-            raise UnsoundError(entry.key, f"it has {rows} rows, and should have {entry.rows}")
-        return path
+        if entry.nbytes <= SMALL_NBYTES and self._held_nbytes < HELD_NBYTES:
+            content = self._content(entry.key)
+            _compare(entry, hashlib.sha256(content).hexdigest(), lambda: self._hold(entry, content))
+        else:
+            path, sha256 = self._copied(entry.key)
+            _compare(entry, sha256, lambda: _rows(path, entry.key))
 
     def look(self, key: str) -> Path:
         """Copy a file of which nothing is said, and see that it is one of results.
@@ -99,9 +106,26 @@ class Copies:
         Yields:
             Its rows, batch by batch.
         """
+        held = self._dropped(entry.key)
+        if held is not None:
+            yield held
+            return
         path = self._path(entry.key)
         yield from parquet.read(path, TABLES[entry.table])
         path.unlink()
+
+    def columns(self, entry: Entry, names: list[str]) -> pa.Table:
+        """Read some columns of a copy; it stays.
+
+        Args:
+            entry: of the file.
+            names: of the columns.
+
+        Returns:
+            Its rows.
+        """
+        held = self._held.get(entry.key)
+        return held[1].select(names) if held is not None else pq.read_table(self._path(entry.key), columns=names)
 
     def drop(self, entry: Entry) -> None:
         """Remove a copy.
@@ -109,19 +133,55 @@ class Copies:
         Args:
             entry: of the file; one that was never taken is no error.
         """
-        self._path(entry.key).unlink(missing_ok=True)
+        if self._dropped(entry.key) is None:
+            self._path(entry.key).unlink(missing_ok=True)
+
+    def _hold(self, entry: Entry, content: bytes) -> int:
+        """Keep the rows of a small file; gives their number."""
+        try:
+            rows = pa.concat_tables(parquet.read(pa.BufferReader(content), TABLES[entry.table]))
+        except (ValueError, OSError) as error:
+            raise UnsoundError(entry.key, " ".join(str(error).split())) from None
+        with self._lock:
+            self._held[entry.key] = entry.nbytes, rows
+            self._held_nbytes += entry.nbytes
+        count: int = rows.num_rows
+        return count
+
+    def _dropped(self, key: str) -> pa.Table | None:
+        with self._lock:
+            nbytes, rows = self._held.pop(key, (0, None))
+            self._held_nbytes -= nbytes
+        return rows
+
+    def _content(self, key: str) -> bytes:
+        try:
+            return self._root.read(key)
+        except StorageError as error:
+            raise _gone(error, key) from None
 
     def _copied(self, key: str) -> tuple[Path, str]:
         path = self._path(key)
         try:
             return path, self._root.fetch(key, path)
         except StorageError as error:
-            if error.status != 404:
-                raise
-            raise GoneError(key, "it is missing") from None
+            raise _gone(error, key) from None
 
     def _path(self, key: str) -> Path:
         return self.folder / key.replace("/", "_")
+
+
+def _gone(error: StorageError, key: str) -> Exception:
+    return GoneError(key, "it is missing") if error.status == 404 else error
+
+
+def _compare(entry: Entry, sha256: str, count: Callable[[], int]) -> None:
+    """Hold a file against what is said of it; its rows are counted once its content is known to be whole."""
+    if sha256 != entry.sha256:
+        raise UnsoundError(entry.key, f"it has sha256 {sha256[:12]}…, and should have {entry.sha256[:12]}…")
+    rows = count()
+    if rows != entry.rows:
+        raise UnsoundError(entry.key, f"it has {rows} rows, and should have {entry.rows}")
 
 
 def _rows(path: Path, key: str) -> int:

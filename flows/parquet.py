@@ -65,11 +65,11 @@ def write(path: Path, tables: Iterable[pa.Table], columns: pa.Schema) -> int:
     return rows
 
 
-def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
+def read(source: Path | pa.BufferReader, columns: pa.Schema) -> Iterator[pa.Table]:
     """Read a file batch by batch; columns that it was written without are null.
 
     Args:
-        path: the file.
+        source: the file, or its content.
         columns: the schema to read it as.
 
     Yields:
@@ -78,11 +78,16 @@ def read(path: Path, columns: pa.Schema) -> Iterator[pa.Table]:
     Raises:
         ValueError: it is no Parquet file, or has columns that are not in the schema.
     """
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        check(file.schema_arrow, columns)
-        there = file.schema_arrow.names
+    with pq.ParquetFile(source, pre_buffer=False) as file:
+        found = file.schema_arrow
+        check(found, columns)
+        there, same = found.names, found.equals(columns)
         # Threads of Arrow's would cost more than they save: most files are small.
         for batch in file.iter_batches(_batch_rows(file.metadata), use_threads=False):
+            if same:
+                # Column by column, this would take longer than reading a small file does.
+                yield pa.Table.from_arrays(batch.columns, schema=columns)
+                continue
             arrays = [batch[c.name].cast(c.type) if c.name in there else pa.nulls(len(batch), c.type) for c in columns]
             yield pa.Table.from_arrays(arrays, schema=columns)
 

@@ -116,12 +116,12 @@ class LocalRoot:
         start = self.path / prefix.rpartition("/")[0]
         for folder, folders, names in os.walk(start, onerror=self._unreadable, followlinks=True):
             folders[:] = sorted(name for name in folders if not name.startswith(".") and not _circular(folder, name))
+            below = Path(folder).relative_to(self.path).as_posix()
             for name in sorted(names):
-                path = Path(folder, name)
-                key = path.relative_to(self.path).as_posix()
+                key = name if below == "." else f"{below}/{name}"
                 if key.startswith(prefix) and not name.startswith("."):
                     try:
-                        nbytes = path.stat().st_size
+                        nbytes = os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - three times as fast
                     except OSError as error:
                         self._unreadable(error)
                     else:

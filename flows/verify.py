@@ -140,8 +140,11 @@ class _Day:
         with tempfile.TemporaryDirectory(prefix="jitmatrix-verify-") as name:
             copies = Copies(self._root, Path(name))
             try:
-                path = copies.take(file.entry) if file.entry is not None else copies.look(file.key)
-                rows = pq.read_table(path, columns=identity)
+                if file.entry is not None:
+                    copies.take(file.entry)
+                    rows = copies.columns(file.entry, identity)
+                else:
+                    rows = pq.read_table(copies.look(file.key), columns=identity)
             except GoneError:
                 return None  # a compaction or a resumed run has removed it since it was listed
             except UnsoundError as error:
