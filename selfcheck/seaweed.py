@@ -86,7 +86,7 @@ class SeaweedServer:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - a system call of one line, which takes no lock
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - a system call of one line, which takes no lock
             )
         end = time.monotonic() + timeout_s
         while True:
@@ -168,5 +168,6 @@ def configured(server: SeaweedServer, folder: Path) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Let the process that calls it be killed when its parent ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: whoever is killed leaves no server
