@@ -20,6 +20,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows.byproducts import keep
+from flows.device import DeviceClaim
 from flows.journal import Journal, place
 from flows.progress import Reporter
 from flows.results import Run
@@ -28,7 +29,7 @@ from flows.spool import spool
 from flows.storage import LocalRoot, StorageError
 from flows.store import Store
 from flows.upload import upload
-from kernels import doctor
+from kernels import device_lock, doctor
 from kernels.case import Case
 from kernels.errors import UsageError
 from kernels.measurement import Measurement, Outcome, Status
@@ -86,8 +87,10 @@ def begin(run: Run) -> tuple[Journal, list[str]]:
         The journal, open, and what is to be said of the storage.
 
     Raises:
-        UsageError: the root or the spool cannot be written, for a reason that will not go away by itself.
+        UsageError: the root or the spool cannot be written, for a reason that will not go away by itself; the device
+            cannot be locked.
     """
+    device_lock.check()
     target = run.order.root
     folder = spool(target).folder
     notes = []
@@ -148,11 +151,12 @@ def execute(summary: Summary, report: Reporter, journal: Journal) -> None:
     warning = off(checks, "jitmatrix doctor")
     if warning:
         report.note(warning)
+    claim = DeviceClaim(f"run {run.id} ({run.command or 'its matrix written out'})", report.note)
     report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
     for measurement in engine.settled:
         summary.measurements.append(store.take(measurement))
     try:
-        engine.measure(finished, through=through)
+        engine.measure(finished, through=through, claim=claim)
         run.complete = True
     finally:
         with undisturbed():

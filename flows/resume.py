@@ -14,6 +14,7 @@ from flows.spool import Spool, spool
 from flows.storage import Root, StorageError, root
 from flows.store import marker_of, partial
 from flows.upload import PATIENCE_S
+from kernels import device_lock
 from kernels.errors import UsageError
 from kernels.run import Past
 
@@ -48,13 +49,15 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal, list[str]]:
         said of the storage.
 
     Raises:
-        UsageError: there is no such run, it is still going, or what it was begun with is no longer so.
+        UsageError: there is no such run, it is still going, or what it was begun with is no longer so; the device
+            cannot be locked.
     """
     try:
         wanted = str(uuid.UUID(run_id))
     except ValueError:
         raise UsageError(f"--resume {run_id}: no id of a run; it is printed when a run is interrupted") from None
     path = place(spool(root(results)).folder, wanted)
+    device_lock.check()
     try:
         journal = Journal(path)
     except OSError as error:

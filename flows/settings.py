@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,10 @@ class Settings(BaseSettings):
     s3_addressing: Literal["auto", "path", "virtual"] = Field(
         default="auto",
         description="Where the bucket's name stands: in the path, in the host name, or as boto3 chooses.",
+    )
+    host: str = Field(
+        default_factory=platform.node,
+        description="Name of this machine in Prefect's limits; for containers of one machine, the machine's.",
     )
     s3_timeout_s: float = Field(default=30.0, gt=0, description="Seconds without a byte after which S3 is asked again.")
 

@@ -80,7 +80,13 @@ class Holder:
 
 
 class Claim:
-    """What a run takes its devices with."""
+    """What a run takes its devices with.
+
+    Attributes:
+        what: the run and its command, in words.
+        say: is told that a device is waited for.
+        wait_s: seconds that a held device is waited for.
+    """
 
     def __init__(self, what: str, say: Callable[[str], None], wait_s: float | None = None) -> None:
         """Prepare; nothing is taken yet, but the folder of locks is made.
@@ -93,8 +99,8 @@ class Claim:
         Raises:
             UsageError: the variable holds no number of seconds, or the folder cannot be made.
         """
-        self._what, self._say = what, say
-        self._wait_s = patience_s() if wait_s is None else wait_s
+        self.what, self.say = what, say
+        self.wait_s = patience_s() if wait_s is None else wait_s
         folder()
 
     @contextlib.contextmanager
@@ -111,17 +117,28 @@ class Claim:
             HeldError: another run held it for as long as this one waited.
             UsageError: a lock cannot be used.
         """
-        locks = [(device(backend), fcntl.LOCK_EX)]
-        if backend is not Backend.CPU:
-            locks.append((Backend.CPU.value, fcntl.LOCK_SH))
-        end = time.monotonic() + self._wait_s
+        end = time.monotonic() + self.wait_s
         with contextlib.ExitStack() as stack:
-            for name, kind in locks:
-                self._take(name, kind, end, stack)
+            self.take(device(backend), end, stack)
+            if backend is not Backend.CPU:
+                self._lock(Backend.CPU.value, fcntl.LOCK_SH, end, stack)
             yield
 
-    def _take(self, name: str, kind: int, end: float, stack: contextlib.ExitStack) -> None:
-        """Take one lock, and leave it with the stack."""
+    def take(self, name: str, end: float, stack: contextlib.ExitStack) -> None:
+        """Take a device; who must ask somewhere else too does so here.
+
+        Args:
+            name: as ``device`` gives it.
+            end: until when it is waited for, in seconds of the monotonic clock.
+            stack: gives the device back.
+
+        Raises:
+            HeldError: another run held it until then.
+            UsageError: the lock cannot be used.
+        """
+        self._lock(name, fcntl.LOCK_EX, end, stack)
+
+    def _lock(self, name: str, kind: int, end: float, stack: contextlib.ExitStack) -> None:
         path, told = folder() / f"{name}.lock", False
         while True:
             file = _opened(path)
@@ -130,20 +147,46 @@ class Claim:
                     # Closing frees it; a holder that is killed closes it too.
                     stack.callback(os.close, file)
                     if kind == fcntl.LOCK_EX:
-                        _sign(file, Holder(self._what))
+                        _sign(file, Holder(self.what))
                         stack.callback(os.ftruncate, file, 0)
                     return
             except OSError as error:
                 os.close(file)
                 raise UsageError(f"{_where(path.parent)}: {path} cannot be locked ({error.strerror})") from error
             os.close(file)
-            who = holder(name)
-            if time.monotonic() >= end:
-                raise HeldError(f"device busy ({name}): {who} holds it, and did for {self._wait_s:g} s ({WAIT})")
-            if not told:
-                self._say(f"{name} is held by {who}; waiting, {self._wait_s:g} s at most ({WAIT})")
-                told = True
+            told = self.wait(name, holder(name), end, told)
             time.sleep(POLL_S)
+
+    def wait(self, name: str, who: str, end: float, told: bool) -> bool:
+        """Say who is waited for, where that has not been said yet.
+
+        Args:
+            name: of what is held.
+            who: holds it.
+            end: until when it is waited for, in seconds of the monotonic clock.
+            told: whether it has been said.
+
+        Returns:
+            True.
+
+        Raises:
+            HeldError: the time is over.
+        """
+        if time.monotonic() >= end:
+            raise HeldError(f"device busy ({name}): {who} holds it, and did for {self.wait_s:g} s ({WAIT})")
+        if not told:
+            self.say(f"{name} is held by {who}; waiting, {self.wait_s:g} s at most ({WAIT})")
+        return True
+
+
+def check() -> None:
+    """Find out whether a claim can be made.
+
+    Raises:
+        UsageError: it cannot, and why.
+    """
+    patience_s()
+    folder()
 
 
 def patience_s() -> float:
