@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from flows.questions import questions
-from flows.reading import look
+from flows.reading import Reading, look
 from flows.storage import Root
 from kernels.errors import UsageError, unknown
 
 _LOOKS = 5
+_T = TypeVar("_T")
 _NAME = re.compile(r"[\w-]+")
 # PIVOT counts as several statements, of which none can write more than a type in memory.
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI}
@@ -59,16 +60,37 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
             raise unknown("question", text.strip(), known, "jitmatrix query NAME|SQL")
         question = known[text.strip()]
         sql, defaults = question.sql, {name: each.default for name, each in question.parameters.items()}
+    try:
+        found, reading = looked(root, lambda connection: _answer(connection, sql, {**defaults, **values}))
+    except duckdb.Error as error:
+        raise UsageError(f"query: {explain(error, sql)}") from None
+    return Answer(found, reading.aside, len(reading.files))
+
+
+def looked(root: Root, work: Callable[[duckdb.DuckDBPyConnection], _T]) -> tuple[_T, Reading]:
+    """Look at a root and ask its views; where files turn out to be damaged or gone, look again without them.
+
+    Args:
+        root: of the results.
+        work: asks the views; it is called again after another look.
+
+    Returns:
+        What it found, and the look that it was found in.
+
+    Raises:
+        UsageError: files come and go faster than they can be read.
+        StorageError: the root cannot be read.
+    """
     bad: dict[str, str] = {}
     for _ in range(_LOOKS):
         reading = look(root, bad)
         try:
-            return Answer(_answer(reading.connection, sql, {**defaults, **values}), reading.aside, len(reading.files))
+            return work(reading.connection), reading
         except duckdb.Error as error:
             found = reading.damaged() if _of_a_file(error) else {}
             gone = _of_a_file(error) and any(words in str(error) for words in ("No such file", "does not exist"))
             if not found and not gone:
-                raise UsageError(f"query: {explain(error, sql)}") from None
+                raise
             bad |= found
     raise UsageError("query: files come and go faster than they can be read; ask again")
 

@@ -1,0 +1,112 @@
+"""A ratio of two timings with its interval: the bootstrap over runs, rounds and samples, on logarithms.
+
+The ratio is that of geometric means over rounds of each round's median. Rounds are drawn with replacement, and within
+each its samples (two-level, or cluster, bootstrap: Davison and Hinkley, Bootstrap Methods and their Application,
+section 3.8); where a side has several runs, runs are drawn first. With n units the bootstrap's variance of a mean is
+(n - 1)/n times the true one, so that deviations are stretched by the root of n/(n - 1) (Rao and Wu, Journal of the
+American Statistical Association 83, 1988), and the ends are taken where Student's t has them rather than the normal
+distribution (the expanded percentile interval: Hesterberg, The American Statistician 69, 2015).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from kernels.statistics import Estimate, Rounds
+
+DRAWS = 2000
+"""Draws of a timing's mean."""
+
+_MEDIANS = 100
+"""Resampled medians of a round, which the draws choose among: to resample samples for each draw takes far longer."""
+
+
+def units(runs: Sequence[Rounds]) -> list[np.ndarray]:
+    """Reduce timings to what varies independently.
+
+    Args:
+        runs: nanoseconds per call, by run and round.
+
+    Returns:
+        For each run the logarithms of its rounds' medians.
+    """
+    return [np.log([np.median(round_) for round_ in rounds]) for rounds in runs]
+
+
+def drawn(runs: Sequence[Rounds]) -> np.ndarray | None:
+    """Draw the distribution of a timing's mean logarithm.
+
+    Args:
+        runs: nanoseconds per call, by run and round.
+
+    Returns:
+        Array (DRAWS,); None where there is one round in all, whose scatter nobody knows. Equal data gives equal draws.
+    """
+    count = len(runs) if len(runs) > 1 else len(runs[0])
+    if count < 2:
+        return None
+    flat = [np.asarray(round_, dtype=np.float64) for rounds in runs for round_ in rounds]
+    rng = np.random.default_rng(zlib.crc32(np.concatenate(flat).tobytes()))
+    medians = np.stack([np.log(np.median(rng.choice(each, size=(_MEDIANS, each.size)), axis=1)) for each in flat])
+    first = np.cumsum([0, *(len(rounds) for rounds in runs)])
+    sizes = np.diff(first)
+    if len(runs) == 1:
+        means = _means(medians, np.zeros((DRAWS, 1), dtype=np.intp), first, sizes, rng)[:, 0]
+    else:
+        chosen = rng.integers(0, len(runs), size=(DRAWS, len(runs)))
+        means = _means(medians, chosen, first, sizes, rng).mean(axis=1)
+    centre = float(np.mean([each.mean() for each in units(runs)]))
+    stretched: np.ndarray = centre + (means - centre) * np.sqrt(count / (count - 1))
+    return stretched
+
+
+def interval(baseline: Sequence[Rounds], candidate: Sequence[Rounds]) -> tuple[Estimate, np.ndarray | None]:
+    """Estimate candidate / baseline.
+
+    Args:
+        baseline: nanoseconds per call, by run and round.
+        candidate: the same of what is compared with it.
+
+    Returns:
+        The ratio, above 1 is slower, with its 95 % interval, which is open where a side has one round; and the draws of
+        its logarithm, None there.
+    """
+    value = float(np.mean([x.mean() for x in units(candidate)]) - np.mean([x.mean() for x in units(baseline)]))
+    from scipy.special import ndtr, stdtrit  # type: ignore[import-untyped]
+
+    sides = [drawn(baseline), drawn(candidate)]
+    if sides[0] is None or sides[1] is None:
+        return Estimate(float(np.exp(value)), 0.0, float("inf")), None
+    freedom = sum(len(side) - 1 if len(side) > 1 else len(side[0]) - 1 for side in (baseline, candidate))
+    draws = sides[1] - sides[0]
+    return estimate(value, draws, float(ndtr(stdtrit(freedom, 0.025)))), draws
+
+
+def estimate(value: float, draws: np.ndarray, tail: float = 0.025) -> Estimate:
+    """Give a ratio with the interval of its draws.
+
+    Args:
+        value: logarithm of the ratio.
+        draws: of that logarithm.
+        tail: share of draws beyond each end.
+
+    Returns:
+        The ratio with its interval, which holds it.
+    """
+    low, high = np.quantile(draws, (tail, 1 - tail))
+    return Estimate(*(float(np.exp(x)) for x in (value, min(low, value), max(high, value))))
+
+
+def _means(
+    medians: np.ndarray, runs: np.ndarray, first: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Give the mean of as many rounds as each chosen run has, each drawn of that run, with one of its medians."""
+    most = int(sizes.max())
+    places = (rng.random((*runs.shape, most)) * sizes[runs][..., None]).astype(np.intp) + first[runs][..., None]
+    found = medians[places, rng.integers(0, _MEDIANS, size=places.shape)]
+    within = np.arange(most) < sizes[runs][..., None]
+    means: np.ndarray = (found * within).sum(axis=-1) / sizes[runs]
+    return means

@@ -1,0 +1,157 @@
+"""One side of a comparison: the timings of its runs by case and phase, and what of them is not to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from flows.query import looked
+from flows.references import StoredRun, find, is_file, json_of, read_file, stored_runs
+from flows.storage import Root
+from kernels.statistics import Rounds, per_call
+
+_COLUMNS = (
+    "run_id, case_id, kernel, framework, mode, size, dims, dtype, derivative, backend, source, source_sha256, cold, "
+    "phase, status, reason, flags, samples, inner_calls, program_hash, facts, machine, image"
+)
+_LEFT_OUT = frozenset({"skipped", "unavailable"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What two cases must share to be compared, the machine apart.
+
+    Attributes:
+        case_id: the case's id.
+        dims: dimensions of its size, as JSON: a label may come to mean something else.
+        cold: whether inputs were beyond the caches.
+        workers: cases that ran side by side, of a thread each; 0 where one at a time had every processor.
+        own: whether the kernel is the user's own, which may have the name of one of the suite.
+    """
+
+    case_id: str
+    dims: str
+    cold: bool
+    workers: int
+    own: bool
+
+    def __str__(self) -> str:
+        words = [*(["cold"] if self.cold else []), *([f"{self.workers} workers"] if self.workers else [])]
+        return f"{self.case_id} ({', '.join(words)})" if words else self.case_id
+
+
+@dataclass(slots=True)
+class Timed:
+    """A case and phase on one side.
+
+    Attributes:
+        rows: of the runs that timed it and may be trusted.
+        flags: of the runs that timed it and may not, why not.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+
+    @property
+    def runs(self) -> list[Rounds]:
+        """Nanoseconds per call, by run and round."""
+        return [per_call(row["samples"], row["inner_calls"]) for row in self.rows]
+
+
+@dataclass(slots=True)
+class Side:
+    """One side.
+
+    Attributes:
+        runs: that it consists of; of a file, with what its rows tell.
+        timed: by case and phase.
+        rows: a row of every case that was tried, whatever became of it; an ok one where there is one.
+    """
+
+    runs: list[StoredRun]
+    timed: dict[tuple[Key, str], Timed] = field(default_factory=dict)
+    rows: dict[Key, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> set[Key]:
+        """The cases that are ok in one of its runs."""
+        return {key for key, row in self.rows.items() if row["status"] == "ok"}
+
+    def machines(self, backend: str) -> set[str]:
+        """Give the fingerprints of the machines that its cases of a backend ran on."""
+        return {row["machine"] or "unknown" for row in self.rows.values() if row["backend"] == backend}
+
+    def __str__(self) -> str:
+        return ", ".join(str(run) for run in self.runs)
+
+
+def load(root: Root, reference: str | Sequence[str], backend: str | None = None) -> Side:
+    """Read one side.
+
+    Args:
+        root: of the results.
+        reference: as ``references.resolve`` takes it, or ids of runs.
+        backend: read the cases of this one alone.
+
+    Returns:
+        The side.
+
+    Raises:
+        UsageError: there is no such run, or it is incomplete.
+        StorageError: the root cannot be read.
+    """
+    texts = reference.split(",") if isinstance(reference, str) else reference
+    files = [text.strip() for text in texts if is_file(text.strip())]
+    named = [text.strip() for text in texts if not is_file(text.strip())]
+    known = stored_runs(root) if named or not files else []
+    runs = {run.id: run for run in (find(known, text, root.address, backend) for text in named)}
+    rows = _rows(root, list(runs.values())) if runs else []
+    for file in files:
+        found = read_file(root, file).to_pylist()
+        rows += [row for row in found if row["run_id"] not in runs]
+        runs |= {run.id: run for run in _of_file(found) if run.id not in runs}
+    side = Side(list(runs.values()))
+    for row in rows:
+        if (backend is None or row["backend"] == backend) and row["status"] not in _LEFT_OUT:
+            _take(side, row, json_of(runs[row["run_id"]].row.get("plan")).get("workers") or 0)
+    return side
+
+
+def _rows(root: Root, runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+    """Read the rows of runs; days are named, so that no file of another day is opened."""
+    ids = ", ".join(f"'{run.id}'" for run in runs)
+    days = ", ".join(sorted({f"date '{run.row['date']}'" for run in runs}))
+    sql = f"select {_COLUMNS} from timings where date in ({days}) and run_id in ({ids})"
+
+    def work(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        return connection.sql(sql).to_arrow_table()
+
+    found, _ = looked(root, work)
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def _of_file(rows: Sequence[dict[str, Any]]) -> list[StoredRun]:
+    """Make runs of what a file's rows tell of them: no versions, no commit, and whether they are whole is not known."""
+    first = {row["run_id"]: row for row in reversed(rows)}
+    return [
+        StoredRun(run_id, row["measured_at"], True, {"machine": row["machine"], "image": row["image"]})
+        for run_id, row in first.items()
+    ]
+
+
+def _take(side: Side, row: dict[str, Any], workers: int) -> None:
+    key = Key(row["case_id"], row["dims"] or "{}", bool(row["cold"]), workers, row["source"] is not None)
+    if key not in side.rows or (side.rows[key]["status"] != "ok" and row["status"] == "ok"):
+        side.rows[key] = row
+    if row["status"] != "ok" or not row["samples"]:
+        return
+    timed = side.timed.setdefault((key, row["phase"]), Timed())
+    if row["flags"]:
+        timed.flags += [flag for flag in row["flags"] if flag not in timed.flags]
+    else:
+        timed.rows.append(row)
