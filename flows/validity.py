@@ -74,18 +74,18 @@ def _array(rows: Rows, column: pa.Field) -> pa.Array:
 
 def _samples(cells: list[Any]) -> pa.Array | None:
     """Convert lists of lists of integers in half of Arrow's time, for they are most of all values; None where not."""
-    values, rounds, ends = array("q"), array("i", [0]), array("i", [0])
+    values = array("q")
     try:
-        for cell in cells:
-            for round_ in cell or ():
-                values.fromlist(round_)  # a float is refused here, of which Arrow would cut the fraction off
-                rounds.append(len(values))
-            ends.append(len(rounds) - 1)
+        rounds = list(chain.from_iterable(filter(None, cells)))
+        # At once: a float is refused here, of which Arrow would cut the fraction off.
+        values.fromlist(list(chain.from_iterable(rounds)))
+        lengths = [len(round_) for round_ in rounds], [len(cell) if cell else 0 for cell in cells]
     except (TypeError, OverflowError):
         return None
+    rounds_end, cells_end = (np.cumsum([0, *each], dtype=np.int32) for each in lengths)
     # By way of NumPy, which takes an array as it lies in memory.
-    inner = pa.ListArray.from_arrays(np.asarray(rounds), pa.array(np.asarray(values)))
-    return pa.ListArray.from_arrays(np.asarray(ends), inner, mask=pa.array([cell is None for cell in cells]))
+    inner = pa.ListArray.from_arrays(rounds_end, pa.array(np.asarray(values)))
+    return pa.ListArray.from_arrays(cells_end, inner, mask=pa.array([cell is None for cell in cells]))
 
 
 def _converted(rows: Rows, column: pa.Field, cells: list[Any], leaf: pa.DataType, depth: int) -> pa.Array:
