@@ -1,0 +1,159 @@
+"""A real Prefect server on loopback, its command line, and process workers; each in a folder of the test's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.flows.conftest import PREFECT, ROOT
+
+Process = subprocess.Popen[bytes]
+
+
+class PrefectServer:
+    """A server of which the database outlives its process: it can be stopped, killed and started again."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        """Choose a port, and the environment in which Prefect's command and workers find the server.
+
+        Args:
+            folder: for the database, logs, locks and results.
+            variables: what else the environment of commands and workers holds.
+        """
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{self.port}/api"
+        self.results = folder / "results"
+        self.environment = {
+            **os.environ,
+            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_API_URL": self.url,
+            "PREFECT_LOGGING_LEVEL": "INFO",
+            "PREFECT_WORKER_QUERY_SECONDS": "2",
+            "JITMATRIX_HOME": str(ROOT),
+            "JITMATRIX_RESULTS": str(self.results),
+            **variables,
+        }
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-ui"]
+        self._process = self.spawn(command, "server")
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline:
+            with suppress(urllib.error.URLError, OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
+                return
+            assert self._process.poll() is None, (self.folder / "server.log").read_text()
+            time.sleep(0.1)
+        raise AssertionError(f"no server at {self.url}: {(self.folder / 'server.log').read_text()}")
+
+    def kill(self) -> None:
+        """End the server without a word, as a machine does that loses its power."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def spawn(self, command: list[str], name: str) -> Process:
+        """Start a program beside the server, with its environment, in a process group of its own.
+
+        Args:
+            command: program and arguments.
+            name: of its log in the folder.
+
+        Returns:
+            The process.
+        """
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, env=self.environment, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def prefect(self, *arguments: str, **variables: str) -> str:
+        """Run Prefect's command line in the checkout.
+
+        Args:
+            arguments: such as ``work-pool ls``.
+            variables: of the environment, besides the server's.
+
+        Returns:
+            What it printed; a command that fails is a failed test.
+        """
+        done = subprocess.run(
+            [*PREFECT, *arguments],
+            env={**self.environment, **variables},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @contextmanager
+    def worker(self, pool: str) -> Iterator[Process]:
+        """Keep a process worker at a pool.
+
+        Args:
+            pool: its name.
+
+        Yields:
+            The worker; its log is ``worker-<pool>.log`` in the folder.
+        """
+        worker = self.spawn([*PREFECT, "worker", "start", "--pool", pool, "--type", "process"], f"worker-{pool}")
+        try:
+            yield worker
+        finally:
+            end(worker)
+
+
+@contextmanager
+def running(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[PrefectServer]:
+    """Run a server.
+
+    Args:
+        folder: for everything it keeps.
+        variables: what else the environment of commands and workers holds.
+
+    Yields:
+        The server; it is ended with the block.
+    """
+    server = PrefectServer(folder, **(variables or {}))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def end(process: Process) -> None:
+    """End a process as a supervisor does: ask, then kill its group.
+
+    Args:
+        process: leader of a process group.
+    """
+    process.send_signal(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=20)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
