@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernels.errors import UsageError
-from kernels.interpreter import OWN_PATH
+from kernels.interpreter import OWN_PATH, PR_SET_PDEATHSIG
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -59,14 +59,15 @@ def create() -> FastAPI:
     Returns:
         Prefect's own application, without its user interface.
     """
+    if sys.platform == "linux":
+        # However the command ends, the server ends with it, at once and while it imports too. A command that is not
+        # killed ends it itself, and more gently.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != int(os.environ[_PARENT]):
+            # The command ended before that: no signal comes.
+            sys.exit(1)
     from prefect.server.api.server import create_app
 
-    if sys.platform == "linux":
-        # However the command ends, the server ends with it (PR_SET_PDEATHSIG).
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != int(os.environ[_PARENT]):
-            # It ended while this process was importing: no signal comes for that.
-            sys.exit(1)
     return create_app(ephemeral=True)
 
 

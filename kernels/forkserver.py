@@ -36,10 +36,10 @@ from kernels.assignment import Assignment
 from kernels.discovery import suite
 from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
+from kernels.interpreter import PR_SET_PDEATHSIG
 from kernels.places import line_in, place
 from kernels.procedure import WrongOutputError, perform
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -54,7 +54,12 @@ def main(framework: str, descriptor: int) -> None:
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    # An import is not interrupted by the end of the link. Later it ends this server, and whatever it forked before.
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if select.select([link], [], [], 0)[0] and not link.recv(1, socket.MSG_PEEK):
+        return
     preload(framework)
+    _prctl(PR_SET_PDEATHSIG, 0)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     # After the imports, so that what they hold does not count against the cases.
@@ -179,7 +184,7 @@ def _child(message: dict[str, Any], records: int, output: int, grouped: bool) ->
     status = 70
     try:
         os.setpgid(0, 0)
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, NoReturn
 
 from kernels.discovery import describe, suite
 from kernels.errors import UsageError
-from kernels.interpreter import OWN_PATH
+from kernels.interpreter import command
 from kernels.loading import digest
 from kernels.machine import affinity
 from kernels.reference import Reference, shown
@@ -79,10 +78,9 @@ def own(reference: Reference, deadline_s: float = DEADLINE_S) -> Own:
 def _told(reference: Reference, deadline_s: float) -> Mapping[str, Any]:
     """Run the check; files and no pipes, which a process that it left behind could hold open."""
     what = [reference.source, reference.name] if reference.name else [reference.source]
-    command = [sys.executable, OWN_PATH, "-m", "kernels.validation", *what]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command,
+            command(["-m", "kernels.validation", *what]),
             env=environment(len(affinity())),
             stdin=subprocess.DEVNULL,
             stdout=output,

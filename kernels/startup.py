@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -46,8 +47,7 @@ def measure(framework: str, backend: Backend, threads: int) -> Reading:
     """
     modules = " ".join(frameworks()[framework].PRELOAD)
     arguments, variables = ["-c", _CHILD, framework, backend.value, modules], environment(threads)
-    start = time.monotonic_ns()
-    (began, imported, harness, opened, ready), events = interpreter.told(arguments, variables, DEADLINE_S)
+    (start, began, imported, harness, opened, ready), events = interpreter.told(arguments, variables, DEADLINE_S)
     parts = {
         "interpreter": began - start,
         "import": imported - began,
@@ -75,5 +75,5 @@ def report(began: int, imported: int, framework: str, backend: str) -> None:
     opened = time.monotonic_ns()
     opened_framework.first_program()
     adapter.preload()
-    times = [began, imported, harness, opened, time.monotonic_ns()]
+    times = [int(os.environ[interpreter.STARTED]), began, imported, harness, opened, time.monotonic_ns()]
     sys.stdout.write(json.dumps([times, asdict(opened_framework.events)]) + "\n")

@@ -230,6 +230,38 @@ def test_no_process_outlives_its_parent(tmp_path, cheats, number):
     assert gone_within(pids, 5)
 
 
+SLOW_IMPORT = """
+import os, time
+from pathlib import Path
+Path(os.environ["TOLD"]).write_text(f"{os.getpid()}\\n")
+time.sleep(600)
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    "work",
+    [
+        "from kernels.isolation import Isolation; kept = Isolation(); kept.prepare(['numba']); time.sleep(600)",
+        "from kernels.case import Backend; from kernels import startup; startup.measure('numba', Backend.CPU, 1)",
+        "from kernels.own import own; from kernels.reference import Reference; own(Reference.of(sys.argv[1]))",
+    ],
+    ids=["fork server", "startup", "kernel of the user's own"],
+)
+def test_no_process_that_is_importing_outlives_its_parent(tmp_path, work):
+    slow = tmp_path / "numba.py"
+    slow.write_text(SLOW_IMPORT)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TOLD": str(tmp_path / "told")}
+    parent = subprocess.Popen([sys.executable, "-Pc", f"import sys, time; {work}", str(slow)], env=environment)
+    try:
+        pids = told(tmp_path / "told")
+        assert all(alive(pid) for pid in pids)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert gone_within(pids, 5)
+
+
 @linux
 def test_closing_leaves_no_server(case_of, tiny):
     with Isolation() as isolation:
