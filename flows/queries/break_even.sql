@@ -38,6 +38,6 @@ select
             when eager_low_ns <= steady_high_ns then 'never: the intervals of eager and steady overlap'
         end
     ) as note,
-    machine, workers,
+    machine, workers, cold,
 from compared
-order by kernel, size, dtype, derivative, backend, machine, workers, calls nulls last, name;
+order by kernel, size, dtype, derivative, backend, machine, workers, cold, calls nulls last, name;

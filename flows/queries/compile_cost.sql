@@ -12,7 +12,7 @@ select
     compile_ns / steady_ns as compile_in_calls,
     if(compile_in_calls is null, null, rank() over (order by compile_in_calls desc nulls last)) as rank,
     first_call_ns / steady_ns as first_call_in_calls,
-    note, machine, workers,
+    note, machine, workers, cold,
 from cases
 where mode not in ('eager', 'plain')
-order by compile_in_calls desc nulls last, first_call_in_calls desc nulls last, case_id, machine, workers;
+order by compile_in_calls desc nulls last, first_call_in_calls desc nulls last, case_id, machine, workers, cold;

@@ -14,7 +14,7 @@ select
         nullif(array_to_string(flags, ', '), ''),
         if(status = 'ok' and median_ns is null, 'it was not timed', null)
     ) as note,
-    machine, workers, run_id,
+    machine, workers, coalesce(cold, false) as cold, run_id,
 from latest
 where case_id like $case
 order by case_id, machine, workers, coalesce(cold, false), list_position([

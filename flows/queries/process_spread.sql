@@ -17,7 +17,7 @@ select
         nullif(array_to_string(flags, ', '), ''),
         if(status = 'ok' and spread is null, 'it was not timed', null)
     ) as note,
-    machine, workers,
+    machine, workers, coalesce(cold, false) as cold,
 from latest
 where phase = $phase
-order by rank nulls last, spread desc nulls last, case_id, machine, workers;
+order by rank nulls last, spread desc nulls last, case_id, machine, workers, cold;

@@ -14,7 +14,7 @@ select
     if(retrace_in_calls is null, null, rank() over (order by retrace_in_calls desc nulls last)) as rank,
     retrace_ns / first_call_ns as of_first_call,
     retrace_compiles / retrace_rounds as compiles_per_round,
-    note, machine, workers,
+    note, machine, workers, cold,
 from cases
 where mode not in ('eager', 'plain')
-order by retrace_in_calls desc nulls last, case_id, machine, workers;
+order by retrace_in_calls desc nulls last, case_id, machine, workers, cold;

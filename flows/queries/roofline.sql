@@ -14,6 +14,6 @@ select
     work_nbytes / steady_ns as nbytes_per_ns,
     steady_ns,
     if(steady_note = '' and share is null, 'no roofline of this dtype and backend, or the work is not known', steady_note) as note,
-    machine, workers,
+    machine, workers, cold,
 from cases
-order by kernel, size, dtype, derivative, backend, machine, workers, share desc nulls last, name;
+order by kernel, size, dtype, derivative, backend, machine, workers, cold, share desc nulls last, name;

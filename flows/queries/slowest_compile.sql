@@ -10,7 +10,7 @@ select
     if(compile_ns is null, null, rank() over (order by compile_ns desc nulls last)) as rank,
     case_id, compile_ns, trace_ns, lower_ns, reload_ns, first_call_ns,
     if(note = '' and not separates_compile, 'the framework does not separate compiling', note) as note,
-    machine, workers,
+    machine, workers, cold,
 from cases
 where mode not in ('eager', 'plain')
-order by compile_ns desc nulls last, first_call_ns desc nulls last, case_id, machine, workers;
+order by compile_ns desc nulls last, first_call_ns desc nulls last, case_id, machine, workers, cold;

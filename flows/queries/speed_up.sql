@@ -25,7 +25,7 @@ select
             when b.steady_ns is null then $baseline || ' is not ranked: ' || b.steady_note
         end
     ) as note,
-    c.machine, c.workers,
+    c.machine, c.workers, c.cold,
 from known c left join baseline b on c.cell = b.cell
 where c.name <> $baseline
-order by c.kernel, c.size, c.dtype, c.derivative, c.backend, c.machine, c.workers, times_faster desc nulls last, c.name;
+order by c.kernel, c.size, c.dtype, c.derivative, c.backend, c.machine, c.workers, c.cold, times_faster desc nulls last, c.name;

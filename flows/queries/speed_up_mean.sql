@@ -15,8 +15,8 @@ select
     max(b.steady_ns / c.steady_ns) as most,
     count(b.steady_ns / c.steady_ns) as compared,
     count(*) - compared as not_compared,
-    c.machine, c.workers,
+    c.machine, c.workers, c.cold,
 from known c left join baseline b on c.cell = b.cell
 where c.name <> $baseline
 group by all
-order by c.backend, c.dtype, c.derivative, c.machine, c.workers, geometric_mean desc nulls last, c.name;
+order by c.backend, c.dtype, c.derivative, c.machine, c.workers, c.cold, geometric_mean desc nulls last, c.name;
