@@ -9,7 +9,7 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from pydantic import Field
 
-from flows import events, states
+from flows import events, stale, states
 from flows.artifacts import shown
 from flows.deployment import settle
 from flows.execution import Summary, begin, execute
@@ -84,7 +84,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     summary = Summary(run)
     with journal:
         report = shown(CURRENT.get() or LineReporter(get_run_logger()), run.order)
-        for note in notes:
+        for note in [*notes, *stale.tell(run)]:
             report.note(note)
         execute(summary, report, journal)
     found = counts(summary.measurements, run.order.filters)
