@@ -18,6 +18,7 @@ _CLOCKS = {"cpu_mhz": "processor's clock", "gpu_mhz": "device's clock"}
 _SETTINGS = ("python", "operating_system", "driver", "governor", "cpu_quota", "memory_limit_nbytes", "affinity")
 _SAMPLING = ("rounds", "budget_s", "min_sample_ms")
 _SHORT = 12
+_COMMIT = "commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,24 @@ def of_case(baseline: Timed, candidate: Timed, framework: str, runs: Iterable[Ch
     return tuple(change for change in found if change is not None)
 
 
+def unchanged(baseline: Timed, candidate: Timed, changes: Iterable[Change]) -> bool:
+    """Tell whether nothing changed that could change the time of a case: it is a control then.
+
+    Args:
+        baseline: its timings.
+        candidate: its timings.
+        changes: of the case, as ``of_case`` gives them.
+
+    Returns:
+        Whether that is so. Clocks are the machine's state of the hour, and sampling is how it was measured; another
+        commit of jitmatrix leaves a compiled program alone whose text is the same.
+    """
+    harmless = {*_CLOCKS.values(), *_SAMPLING}
+    if all(row["program_hash"] for side in (baseline, candidate) for row in side.rows):
+        harmless.add(_COMMIT)
+    return all(change.name in harmless for change in changes)
+
+
 def _facts(run: StoredRun) -> dict[str, str]:
     """Give what is stored of a run and bears on its timings, as text by name."""
     environment, plan = json_of(run.row.get("environment")), json_of(run.row.get("plan"))
@@ -98,7 +117,7 @@ def _facts(run: StoredRun) -> dict[str, str]:
     facts |= {name: value for name, value in (plan.get("sampling") or {}).items() if name in _SAMPLING}
     commit = run.row.get("commit")
     if commit:
-        facts["commit"] = commit[:_SHORT] + (" with changes" if run.row.get("dirty") else "")
+        facts[_COMMIT] = commit[:_SHORT] + (" with changes" if run.row.get("dirty") else "")
     return {name.replace("_", " ") if name in _SETTINGS else name: _text(value) for name, value in facts.items()}
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from flows.changes import of_case, of_runs
-from flows.comparison import Compared, Comparison, Left, Mean
-from flows.decisions import Spread, Tested, spread, tested, verdict
+from flows.changes import of_case, of_runs, unchanged
+from flows.comparison import Compared, Comparison, Left
+from flows.decisions import Between, errors, tested, verdict
 from flows.group_means import Means
 from flows.ratios import interval, units
 from flows.sides import Key, Side, load
+from flows.spread import Spread, spread
 from flows.storage import Root
 from kernels.errors import UsageError, unknown
 from kernels.phase import Phase
@@ -67,19 +69,22 @@ def compare(
     if not common:
         raise UsageError(_nothing(before, after))
     machines = _machines(before, after, common, across_machines)
-    cases, means = _compared(before, after, common, decided, smallest)
+    by_run = len(before.runs) + len(after.runs) > 2
+    paired = _paired(before, after, common, by_run)
+    cases, between = _judged(paired, decided, smallest, by_run)
     return Comparison(
-        tuple(before.runs),
-        tuple(after.runs),
-        smallest,
-        decided,
-        machines,
-        cases,
-        _lost(before, after),
-        tuple(sorted(Left(str(key), _why(before, key, "baseline")) for key in after.ok - before.ok)),
-        _flagged(before, after, common),
-        means,
-        len(before.ok),
+        baseline=tuple(before.runs),
+        candidate=tuple(after.runs),
+        smallest=smallest,
+        phases=decided,
+        machines=machines,
+        between=between,
+        cases=cases,
+        lost=_lost(before, after),
+        new=tuple(sorted(Left(str(key), _why(before, key, "baseline")) for key in after.ok - before.ok)),
+        flagged=_flagged(before, after, common),
+        means=paired.means.found(),
+        of=len(before.ok),
     )
 
 
@@ -147,54 +152,52 @@ def _flagged(before: Side, after: Side, common: set[Key]) -> tuple[Left, ...]:
     return tuple(sorted(found))
 
 
-def _compared(
-    before: Side, after: Side, common: set[Key], decided: Sequence[Phase], smallest: float
-) -> tuple[tuple[Compared, ...], tuple[Mean, ...]]:
+@dataclass(slots=True)
+class _Paired:
+    """The timings of both sides, before anything is decided on them; the lists have a place for each case and phase."""
+
+    cases: list[Compared] = field(default_factory=list)
+    spreads: list[Spread] = field(default_factory=list)
+    controls: list[bool] = field(default_factory=list)
+    means: Means = field(default_factory=Means)
+
+
+def _paired(before: Side, after: Side, common: set[Key], by_run: bool) -> _Paired:
+    """Put the timings of both sides together, before anything is decided on them."""
     changed = of_runs(before.runs, after.runs)
-    pairs = [
-        (key, Phase(phase), timed, after.timed[key, phase])
-        for (key, phase), timed in before.timed.items()
-        if key in common and timed.rows and (key, phase) in after.timed and after.timed[key, phase].rows
-    ]
-    means = Means()
-    ratios, spreads = [], []
-    for key, phase, one, other in pairs:
-        ratio, draws = interval(one.runs, other.runs)
-        ratios.append(ratio)
-        spreads.append(spread(units(one.runs), units(other.runs)))
-        means.add(phase, after.rows[key], spreads[-1].difference, draws)
-    tests = _tests([phase for _, phase, _, _ in pairs], spreads, decided)
-    found = []
-    for (key, phase, one, other), ratio, test in zip(pairs, ratios, tests, strict=True):
-        row = after.rows[key]
-        found.append(
-            Compared(
-                key,
-                phase,
-                row["kernel"],
-                f"{row['framework']}/{row['mode']}",
-                row["backend"],
-                phase in decided,
-                median([round_ for rounds in one.runs for round_ in rounds]),
-                median([round_ for rounds in other.runs for round_ in rounds]),
-                ratio,
-                test.p_value,
-                test.q_value,
-                verdict(ratio, test, smallest),
-                of_case(one, other, row["framework"], changed),
-            )
-        )
-    return tuple(sorted(found, key=_order)), means.found()
+    found = _Paired()
+    for (key, phase), one in before.timed.items():
+        other = after.timed.get((key, phase))
+        if key not in common or other is None or not one.rows or not other.rows:
+            continue
+        row, runs = after.rows[key], (one.runs, other.runs)
+        ratio, draws = interval(*runs)
+        ns, other_ns = (median([round_ for rounds in side for round_ in rounds]) for side in runs)
+        mode = f"{row['framework']}/{row['mode']}"
+        changes = of_case(one, other, row["framework"], changed)
+        case = Compared(key, Phase(phase), row["kernel"], mode, row["backend"], ns, other_ns, ratio, changes)
+        found.cases.append(case)
+        found.spreads.append(spread(units(runs[0]), units(runs[1]), by_run))
+        found.controls.append(unchanged(one, other, changes))
+        found.means.add(case, draws)
+    return found
 
 
-def _tests(phases: Sequence[Phase], spreads: Sequence[Spread], decided: Sequence[Phase]) -> list[Tested]:
+def _judged(
+    paired: _Paired, decided: Sequence[Phase], smallest: float, by_run: bool
+) -> tuple[tuple[Compared, ...], dict[Phase, Between]]:
     """Test what is decided on as one family, and the rest as another: it must not cost the gate its power."""
-    found: dict[int, Tested] = {}
+    cases, spreads = paired.cases, paired.spreads
+    uncertain, between = errors(spreads, [each.phase for each in cases], None if by_run else paired.controls)
+    found = []
     for inside in (True, False):
-        places = [place for place, phase in enumerate(phases) if (phase in decided) is inside]
-        tests = tested([spreads[place] for place in places], [phases[place] for place in places])
-        found |= dict(zip(places, tests, strict=True))
-    return [found[place] for place in range(len(phases))]
+        chosen = [place for place, each in enumerate(cases) if (each.phase in decided) is inside]
+        tests = tested([spreads[place].difference for place in chosen], [uncertain[place] for place in chosen])
+        for place, test in zip(chosen, tests, strict=True):
+            each = cases[place]
+            word = verdict(each.ratio, test, smallest)
+            found.append(replace(each, decided=inside, p_value=test.p_value, q_value=test.q_value, verdict=word))
+    return tuple(sorted(found, key=_order)), between
 
 
 def _order(each: Compared) -> tuple[Any, ...]:

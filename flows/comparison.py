@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flows.changes import Change
+from flows.decisions import Between
 from flows.references import StoredRun
 from flows.sides import Key
 from kernels.phase import Phase
@@ -21,14 +23,14 @@ class Compared:
         kernel: the case's kernel.
         framework: and its mode, such as ``jax/jit``.
         backend: cpu, gpu or tpu.
-        decided: whether the phase is among those that are decided on.
         baseline_ns: headline of the baseline, nanoseconds per call.
         candidate_ns: headline of the candidate.
         ratio: candidate / baseline with its 95 % interval; above 1 is slower.
+        changes: what else is not the same on both sides.
+        decided: whether the phase is among those that are decided on.
         p_value: chance of so large a difference where there is none; None where no scatter is known.
         q_value: the rate of false discoveries at which it is called different.
         verdict: same, faster, slower or unclear.
-        changes: what else is not the same on both sides.
     """
 
     key: Key
@@ -36,14 +38,14 @@ class Compared:
     kernel: str
     framework: str
     backend: str
-    decided: bool
     baseline_ns: float
     candidate_ns: float
     ratio: Estimate
-    p_value: float | None
-    q_value: float | None
-    verdict: Verdict
     changes: tuple[Change, ...] = ()
+    decided: bool = True
+    p_value: float | None = None
+    q_value: float | None = None
+    verdict: Verdict = Verdict.UNCLEAR
 
     @property
     def case_id(self) -> str:
@@ -96,6 +98,7 @@ class Comparison:
         smallest: the least relative difference that matters.
         phases: that are decided on.
         machines: where the sides ran on different ones: backend to their fingerprints in words.
+        between: by phase, the spread between the two runs; nothing where a side has several, which show it themselves.
         cases: what is in both and may be trusted; slower ones first, then faster, unclear and same.
         lost: cases that were ok in the baseline and are not in the candidate.
         new: cases that are ok in the candidate and were not in the baseline.
@@ -109,6 +112,7 @@ class Comparison:
     smallest: float
     phases: tuple[Phase, ...]
     machines: tuple[str, ...]
+    between: Mapping[Phase, Between]
     cases: tuple[Compared, ...]
     lost: tuple[Left, ...]
     new: tuple[Left, ...]

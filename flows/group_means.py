@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from flows.comparison import Mean
+from flows.comparison import Compared, Mean
 from flows.ratios import DRAWS, estimate
 from kernels.phase import Phase
 from kernels.statistics import Estimate
@@ -20,19 +19,17 @@ class Means:
         """Begin without any case."""
         self._sums: dict[tuple[Phase, str], list[Any]] = {}
 
-    def add(self, phase: Phase, row: Mapping[str, Any], difference: float, draws: np.ndarray | None) -> None:
+    def add(self, case: Compared, draws: np.ndarray | None) -> None:
         """Take a case into its groups: all, its framework and mode, its kernel.
 
         Args:
-            phase: what was timed.
-            row: of the case.
-            difference: logarithm of its ratio.
-            draws: of that logarithm; None where no scatter is known, which leaves its groups without an interval.
+            case: with its ratio.
+            draws: of the ratio's logarithm; None where no scatter is known, and so none of its groups'.
         """
-        for group in ("all", f"framework {row['framework']}/{row['mode']}", f"kernel {row['kernel']}"):
-            held = self._sums.setdefault((phase, group), [0, 0.0, np.zeros(DRAWS)])
+        for group in ("all", f"framework {case.framework}", f"kernel {case.kernel}"):
+            held = self._sums.setdefault((case.phase, group), [0, 0.0, np.zeros(DRAWS)])
             held[0] += 1
-            held[1] += difference
+            held[1] += float(np.log(case.ratio.value))
             held[2] = held[2] + (np.nan if draws is None else draws)
 
     def found(self) -> tuple[Mean, ...]:
