@@ -21,6 +21,8 @@ from botocore.config import Config
 ADMIN = ("ADMINKEY", "a-secret-of-the-admin")
 READER = ("READERKEY", "a-secret-of-the-reader")
 REGION = "eu-test-1"
+DOMAIN = "s3.test"
+"""Below it, a bucket's name may stand in the host's; no name service knows it."""
 
 _SERVERS = ("master", "filer", "volume", "s3")
 _IDENTITIES = {
@@ -62,6 +64,7 @@ class SeaweedServer:
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
             "-s3.autoCreateBucket=false",
+            f"-s3.domainName={DOMAIN}",
             *(f"-{name}.port{kind}={next(ports)}" for name in _SERVERS[:3] for kind in ("", ".grpc")),
         ]
         self._process: subprocess.Popen[bytes] | None = None

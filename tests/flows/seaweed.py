@@ -6,9 +6,9 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from selfcheck.seaweed import ADMIN, READER, REGION, SeaweedServer, free_ports
+from selfcheck.seaweed import ADMIN, DOMAIN, READER, REGION, SeaweedServer, free_ports
 
-__all__ = ["ADMIN", "READER", "REGION", "Bucket", "SeaweedServer", "free_ports"]
+__all__ = ["ADMIN", "DOMAIN", "READER", "REGION", "Bucket", "SeaweedServer", "free_ports"]
 
 
 @dataclass(frozen=True)
