@@ -118,7 +118,11 @@ def _facts(run: StoredRun) -> dict[str, str]:
     commit = run.row.get("commit")
     if commit:
         facts[_COMMIT] = commit[:_SHORT] + (" with changes" if run.row.get("dirty") else "")
-    return {name.replace("_", " ") if name in _SETTINGS else name: _text(value) for name, value in facts.items()}
+    return {
+        name.replace("_", " ") if name in _SETTINGS else name: _text(value)
+        for name, value in facts.items()
+        if value is not None
+    }
 
 
 def _change(name: str, before: Iterable[str], after: Iterable[str]) -> Change | None:

@@ -32,7 +32,7 @@ class Machine:
         cores: logical processors of the machine.
         memory_nbytes: physical memory, rounded down to a GiB.
         cache_nbytes: the last-level cache.
-        accelerators: devices by name, as their driver tells.
+        accelerators: devices by name; their driver may be updated, and so is of the environment.
     """
 
     architecture: str
@@ -68,7 +68,7 @@ class Machine:
             cores=os.cpu_count() or 1,
             memory_nbytes=int(memory.group(1)) * 1024 // 2**30 * 2**30 if memory else 0,
             cache_nbytes=last_level_cache_nbytes(),
-            accelerators=tuple(_accelerators()),
+            accelerators=tuple(name for name, _ in _nvidia()),
         )
 
 
@@ -85,6 +85,7 @@ class Environment:
         cpu_quota: processors' worth of time that the cgroup grants; None where unlimited.
         memory_limit_nbytes: the cgroup's limit; None where unlimited.
         governor: frequency governor; None where the machine does not tell.
+        driver: version of the accelerators' driver; None where there is none that tells.
         load: runnable processes over the last minute, at the run's start.
         commit: the git commit of this checkout; None outside one.
         dirty: whether the checkout differs from that commit.
@@ -100,6 +101,7 @@ class Environment:
     cpu_quota: float | None
     memory_limit_nbytes: int | None
     governor: str | None
+    driver: str | None
     load: float
     commit: str | None
     dirty: bool
@@ -123,6 +125,7 @@ class Environment:
             cpu_quota=cpu_quota(),
             memory_limit_nbytes=memory_limit(),
             governor=governor(),
+            driver=next((driver for _, driver in _nvidia()), None),
             load=os.getloadavg()[0],
             commit=commit,
             dirty=dirty,
@@ -245,11 +248,13 @@ def steal_share(before: tuple[int, int] | None, after: tuple[int, int] | None) -
     return (after[1] - before[1]) / (after[0] - before[0])
 
 
-def _accelerators() -> list[str]:
+def _nvidia() -> list[tuple[str, str]]:
+    """Ask the driver's own tool for the name of each device and the driver's version."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-        return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        found = (line.rpartition(",") for line in done.stdout.splitlines() if line.strip())
+        return [(name.strip(), driver.strip()) for name, _, driver in found]
     return []
 
 
