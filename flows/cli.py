@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.compare_command import compare
 from flows.query_command import query
 from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, starting
@@ -34,6 +35,7 @@ app = App(
     result_action="return_value",
 )
 app.command(query)
+app.command(compare)
 app.command(compact)
 app.command(verify)
 

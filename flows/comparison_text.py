@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flows.comparison import Compared, Comparison, Left
+from kernels.phase import Phase
 from kernels.progress import duration
 from kernels.statistics import Estimate, Verdict
 
 LISTED = 20
 """Names that a line of a summary holds at most; the table and the files have all."""
+
+
+def summary(found: Comparison) -> str:
+    """Say in one line what was found.
+
+    Args:
+        found: the comparison.
+
+    Returns:
+        The counts, and the worst case where one is slower or fails now.
+    """
+    counts = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in Verdict)
+    worst = [line(each) for each in found.regressions[:1]] or [f"failing: {each}" for each in found.broken[:1]]
+    failing = [f"{len(found.broken)} failing that were ok"] if found.broken else []
+    return "; ".join([f"{found.common} of {found.of} cases compared", counts, *failing, *worst])
 
 
 def lines(found: Comparison) -> list[str]:
@@ -50,7 +66,7 @@ def head(found: Comparison) -> list[str]:
         f"candidate: {', '.join(map(str, found.candidate))}",
         f"compared: {found.common} of {found.of} cases of the baseline"
         f" ({len(found.lost)} lost, {len(found.new)} new, {len(found.flagged)} flagged)",
-        f"{' and '.join(found.phases)}: {counts}, by at least {found.smallest:.0%}",
+        f"{' and '.join(found.phases)}: {counts}, by at least {100 * found.smallest:g} %",
     ]
     return text + [f"DIFFERENT MACHINES, {machines}" for machines in found.machines]
 
@@ -81,6 +97,23 @@ def names(word: str, left: Sequence[Left]) -> list[str]:
     """
     more = [f"{word}: {len(left) - LISTED} more"] if len(left) > LISTED else []
     return [f"{word}: {each}" for each in left[:LISTED]] + more
+
+
+def between(found: Comparison, phase: Phase) -> str:
+    """Say how far two runs of the same thing lie apart.
+
+    Args:
+        found: the comparison.
+        phase: of the cases.
+
+    Returns:
+        Such as ``1.8 % (40 unchanged cases)``; empty where a side has several runs, whose spread is in the tests.
+    """
+    each = found.between.get(phase)
+    if each is None:
+        return ""
+    known = "not known" if each.deviation is None else f"{100 * each.deviation:.1f} %"
+    return f"{known} ({each.controls} unchanged cases)"
 
 
 def ratio(value: Estimate) -> str:

@@ -187,16 +187,17 @@ def widened(error: Error, variance: float, controls: int) -> Error:
     Args:
         error: by its rounds.
         variance: between the runs.
-        controls: cases that it was read from; they are worth about a third as many degrees of freedom, by simulation.
+        controls: cases that it was read from.
 
     Returns:
-        The error of both, its degrees of freedom after Satterthwaite (Biometrics Bulletin 2, 1946).
+        The error of both. Its degrees of freedom are such that, by simulation, comparisons of 60 unchanged cases alarm
+        as seldom where runs differ as where they do not: the variance between is worth one for five controls.
     """
     if not variance or not error.freedom:
         return error
     both = error.variance + variance
-    freedom = both**2 / (error.variance**2 / error.freedom + variance**2 / (controls / 3))
-    return Error(both, freedom)
+    share = variance / both
+    return Error(both, 1 / ((1 - share) ** 2 / error.freedom + share / (controls / 5)))
 
 
 def _inverse_trigamma(value: float) -> float:
