@@ -10,7 +10,7 @@ import numpy as np
 
 from flows.changes import of_case, of_runs, unchanged
 from flows.comparison import Compared, Comparison, Left
-from flows.decisions import Between, errors, tested, verdict
+from flows.decisions import Between, errors, judge, verdict
 from flows.group_means import Means
 from flows.ratios import interval, units
 from flows.sides import Key, Side, load
@@ -192,7 +192,7 @@ def _judged(
     found = []
     for inside in (True, False):
         chosen = [place for place, each in enumerate(cases) if (each.phase in decided) is inside]
-        tests = tested([spreads[place].difference for place in chosen], [uncertain[place] for place in chosen])
+        tests = judge([spreads[place].difference for place in chosen], [uncertain[place] for place in chosen])
         for place, test in zip(chosen, tests, strict=True):
             each = cases[place]
             word = verdict(each.ratio, test, smallest)

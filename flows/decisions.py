@@ -22,7 +22,7 @@ _Group = TypeVar("_Group", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Judgement:
     """One difference after its test.
 
     Attributes:
@@ -76,7 +76,7 @@ def errors(
     return [found[place] for place in range(len(spreads))], spread_between
 
 
-def tested(differences: Sequence[float], uncertain: Sequence[Error]) -> list[Tested]:
+def judge(differences: Sequence[float], uncertain: Sequence[Error]) -> list[Judgement]:
     """Test many differences, by Student's t, as one family.
 
     Args:
@@ -88,7 +88,7 @@ def tested(differences: Sequence[float], uncertain: Sequence[Error]) -> list[Tes
     """
     p_values = np.array([_p_value(d, error) for d, error in zip(differences, uncertain, strict=True)])
     return [
-        Tested(None, None, error) if np.isnan(p) else Tested(float(p), float(q), error)
+        Judgement(None, None, error) if np.isnan(p) else Judgement(float(p), float(q), error)
         for p, q, error in zip(p_values, adjusted(p_values), uncertain, strict=True)
     ]
 
@@ -110,7 +110,7 @@ def adjusted(p_values: np.ndarray) -> np.ndarray:
     return found
 
 
-def verdict(ratio: Estimate, test: Tested, smallest: float) -> Verdict:
+def verdict(ratio: Estimate, test: Judgement, smallest: float) -> Verdict:
     """Give the verdict on one difference.
 
     Args:
