@@ -14,6 +14,7 @@ from flows.comparison import Compared, Comparison
 from flows.results import Run
 from flows.storage import LocalRoot
 from kernels.case import Case
+from kernels.discovery import describe, suite
 from kernels.errors import UsageError
 from kernels.measurement import Measurement, Status
 from kernels.statistics import Verdict
@@ -127,3 +128,119 @@ def test_a_clock_that_jitters_makes_no_other_machine(tmp_path: Path) -> None:
     first, second = new_run(), new_run()
     second = replace(second, environment=replace(second.environment, load=7.5, hostname="elsewhere"))
     assert compare(LocalRoot(tmp_path), run_of(tmp_path, run=first), run_of(tmp_path, run=second)).passed
+
+
+def test_what_else_changed_is_named_for_each_case_and_other_frameworks_are_left_out(tmp_path: Path) -> None:
+    first = new_run()
+    versions = {**first.environment.versions, "jax": "0.7.1", "torch": "2.8.0"}
+    old = replace(
+        first.environment, versions=versions, variables={"XLA_FLAGS": "--xla_a"}, driver="560", commit="a" * 40
+    )
+    new = replace(old, versions={**versions, "jax": "0.7.2", "torch": "2.9.0"}, variables={}, driver="570", image="x:2")
+    before = run_of(tmp_path, run=replace(first, environment=old), seed=1)
+    after = run_of(tmp_path, run=replace(new_run(), environment=new), factors={"dense": 1.2}, seed=2)
+    found = compare(LocalRoot(tmp_path), before, after)
+    (jax,) = [
+        each for each in found.regressions if each.case_id == "dense-jax-jit-S-float32-cpu" and each.phase == "steady"
+    ]
+    changes = [str(change) for change in jax.changes]
+    assert "jax 0.7.1 → 0.7.2" in changes
+    assert "XLA_FLAGS --xla_a → none" in changes
+    assert "driver 560 → 570" in changes
+    assert "image none → x:2" in changes
+    assert not any("torch" in change for change in changes)
+    assert not any("jax" in str(change) for change in by(found, "dense-numpy-eager-S-float32-cpu").changes)
+
+
+def with_facts(case: Case, ns: float, rng: np.random.Generator, **facts: object) -> Measurement:
+    steady = timed("steady", *(ns * np.exp(rng.normal(0, 0.01, 5))))
+    return replace(measured(case, steady), facts=facts)
+
+
+def test_the_program_and_the_clock_are_held_against_each_other_case_by_case(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    case, other = CASES[2], CASES[3]
+    before = write(
+        tmp_path,
+        with_facts(case, 1e6, rng, program_hash="a" * 64, cpu_mhz=3000.0),
+        with_facts(other, 1e6, rng, program_hash="c" * 64, cpu_mhz=3000.0),
+    )
+    after = write(
+        tmp_path,
+        with_facts(case, 1.3e6, rng, program_hash="b" * 64, cpu_mhz=2000.0),
+        with_facts(other, 1e6, rng, program_hash="c" * 64, cpu_mhz=3050.0),
+    )
+    found = compare(LocalRoot(tmp_path), before.id, after.id)
+    assert [str(change) for change in by(found, case.id).changes] == [
+        f"program {'a' * 12} → {'b' * 12}",
+        "processor's clock 3000 MHz → 2000 MHz",
+    ]
+    assert by(found, other.id).changes == ()
+
+
+def test_cases_in_which_nothing_changed_show_how_far_two_runs_lie_apart(tmp_path: Path) -> None:
+    # Everything is 6 % slower in the second run and nothing changed: the machine did, and no kernel is to blame.
+    before = run_of(tmp_path, seed=1)
+    after = run_of(tmp_path, factors={"": 1.06}, seed=2)
+    found = compare(LocalRoot(tmp_path), before, after)
+    assert found.between[found.phases[0]].controls == len(CASES)
+    assert found.between[found.phases[0]].deviation == pytest.approx(0.058, rel=0.2)
+    assert found.passed
+    assert {each.verdict for each in found.cases} == {Verdict.UNCLEAR}
+
+
+def test_several_runs_are_one_side_and_show_their_own_spread(tmp_path: Path) -> None:
+    drift = [run_of(tmp_path, factors={"": factor}, seed=seed) for seed, factor in enumerate((1.0, 1.1, 0.92, 1.03))]
+    assert compare(LocalRoot(tmp_path), drift[:3], drift[3:]).passed
+    found = compare(LocalRoot(tmp_path), ",".join(drift[:3]), drift[3])
+    assert not found.between
+    assert found.passed
+    assert compare(LocalRoot(tmp_path), drift[:2], [run_of(tmp_path, factors={"": 3.0}, seed=9)]).regressions
+
+
+def test_only_the_phases_that_are_asked_for_decide(tmp_path: Path) -> None:
+    before = run_of(tmp_path, seed=1)
+    after = run_of(tmp_path, factors={"dense": 1.2}, seed=2)
+    root = LocalRoot(tmp_path)
+    assert {each.phase.value for each in compare(root, before, after, phases=["steady"]).regressions} == {"steady"}
+    assert compare(root, before, after, phases=["compile"]).passed
+    with pytest.raises(UsageError, match=r"unknown phase 'stedy' \(--phase\): choose from .*did you mean steady"):
+        compare(root, before, after, phases=["stedy"])
+
+
+def test_two_files_are_compared_like_runs(tmp_path: Path) -> None:
+    before, after = run_of(tmp_path / "a", seed=1), run_of(tmp_path / "b", factors={"dense": 1.2}, seed=2)
+    one, other = (str(next((tmp_path / name).glob("timings/*/*.parquet"))) for name in "ab")
+    found = compare(LocalRoot(tmp_path), one, other)
+    assert [run.id for run in (*found.baseline, *found.candidate)] == [before, after]
+    assert {each.kernel for each in found.regressions} == {"dense"}
+
+
+def test_a_kernel_of_one_s_own_is_compared_with_itself_after_an_edit_and_not_with_the_suite_s(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    source = str(tmp_path / "mine.py")
+    describe(source, suite())
+    mine = replace(CASES[0], source=source, source_sha256="a" * 64)
+    before = write(tmp_path, one(rng, mine, {}), one(rng, CASES[1], {}))
+    edited = replace(mine, source_sha256="b" * 64)
+    after = write(tmp_path, one(rng, edited, {"dense": 2.0}), one(rng, CASES[1], {}))
+    found = compare(LocalRoot(tmp_path), before.id, after.id)
+    assert "kernel's file aaaaaaaaaaaa → bbbbbbbbbbbb" in map(str, by(found, mine.id).changes)
+    ours = write(tmp_path, one(rng, CASES[0], {}), one(rng, CASES[1], {}))
+    assert [left.case_id for left in compare(LocalRoot(tmp_path), before.id, ours.id).lost] == [mine.id]
+
+
+@pytest.mark.parametrize(
+    ("smallest", "says"), [(0.0, "--smallest 0"), (1.0, "above 0 and below 1"), (float("nan"), "--smallest nan")]
+)
+def test_a_smallest_difference_that_is_none_is_refused(tmp_path: Path, smallest: float, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        compare(LocalRoot(tmp_path), "latest~1", "latest", smallest=smallest)
+
+
+def test_runs_without_a_case_in_common_are_told_with_what_they_have(tmp_path: Path) -> None:
+    before, after = run_of(tmp_path, CASES[:2]), run_of(tmp_path, CASES[2:4])
+    with pytest.raises(UsageError, match=f"no case is ok in both.*{CASES[1].id}"):
+        compare(LocalRoot(tmp_path), before, after)
+    with pytest.raises(UsageError, match="is on both sides"):
+        compare(LocalRoot(tmp_path), before, before)
