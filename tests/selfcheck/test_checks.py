@@ -31,6 +31,7 @@ FIGURES = {
     "workers": 2,
     "seeds": 1,
     "storage": 10,
+    "orchestration": 6,
 }
 
 

@@ -1,0 +1,216 @@
+"""Orchestration: what Prefect and Parquet add to a run, beside the same cases through `python -m kernels` alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from selfcheck.figure import Figure, Report, at_least, at_most
+from selfcheck.interleaved import NotMeasuredError
+from selfcheck.own import trivial
+from selfcheck.prefect_server import PrefectServer
+from selfcheck.watched import Watched, watch
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_TRIVIAL = """\
+title = "as many cases as there are sizes, each as short as can be"
+kernels = "all"
+frameworks = ["numpy/eager"]
+sizes = {sizes}
+dtypes = ["float32"]
+[sampling]
+rounds = 1
+budget_s = 0.001
+min_sample_ms = 0.01
+warmup_ms = 0.0
+warmup_calls = 1
+"""
+
+_REAL = """\
+title = "real kernels"
+kernels = {kernels}
+frameworks = ["numpy/eager", "numba/njit", "jax/eager", "jax/jit"]
+sizes = ["S"]
+dtypes = ["float32"]
+[sampling]
+rounds = {rounds}
+budget_s = {budget_s}
+"""
+
+_FLOW = """\
+import json, sys
+from flows.bench import bench
+from flows.states import exit_status
+sys.exit(exit_status(bench(**json.loads(sys.argv[1]), return_state=True)))
+"""
+"""Runs the flow as a worker's process does: what it says goes to the server's log and to standard error."""
+
+_DONE = {"kernels": r" \d+/\d+  ", "flow": r"\d+ of \d+ cases done$"}
+"""The line of each case that is done."""
+
+_FIRST = r"1/\d+ turns"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much is measured.
+
+    Attributes:
+        cases: trivial ones, at most a thousand.
+        kernels: of the suite, for real cases; empty takes all.
+        rounds: of real cases,
+        budget_s: with this much steady sampling each, in seconds.
+        pairs: times that trivial ones are measured beside their peer, by turns; real ones once.
+        starts: times that a flow is started.
+    """
+
+    cases: int = trivial.SIZES
+    kernels: tuple[str, ...] = ()
+    rounds: int = 2
+    budget_s: float = 0.3
+    pairs: int = 2
+    starts: int = 3
+
+
+QUICK = Settings(cases=10, kernels=("double",), budget_s=0.01, pairs=1, starts=1)
+
+
+def measure(settings: Settings) -> Report:
+    """Run trivial and real cases through the flow and through ``python -m kernels``, by turns.
+
+    Args:
+        settings: how much.
+
+    Returns:
+        Times a case and at the end, throughput, start, memory.
+
+    Raises:
+        NotMeasuredError: the Prefect server does not start, or a run did not end well.
+    """
+    figures, notes = list[Figure](), list[str]()
+    with tempfile.TemporaryDirectory(prefix="jitmatrix-selfcheck-") as name:
+        folder = Path(name)
+        server = PrefectServer(folder / "prefect")
+        try:
+            server.start()
+        except (OSError, RuntimeError) as error:
+            raise NotMeasuredError(f"Prefect's server does not start: {' '.join(str(error).split())[-200:]}") from None
+        try:
+            for part in (_started, _trivial, _real):
+                found, said = part(folder, server, settings)
+                figures += found
+                notes += said
+        finally:
+            server.stop()
+    return Report(tuple(figures), tuple(notes))
+
+
+Found = tuple[list[Figure], list[str]]
+
+
+def _started(folder: Path, server: PrefectServer, settings: Settings) -> Found:
+    """Start a flow, with a server of its own and with one that runs, until its first case begins."""
+    short = ["--matrix", "smoke", "--kernel", "double", "--framework", "numpy", "--quick", "--budget", "0.01"]
+    own = {**server.variables, "PREFECT_API_URL": ""}
+    embedded, beside = list[float](), list[float]()
+    for _ in range(settings.starts):
+        command = [sys.executable, "-m", "flows.cli", "bench", *short, "--results", str(folder / "started")]
+        embedded.append(watch(command, ROOT, own).matching(_FIRST)[0].after_s)
+        parameters = {"matrix": "smoke", "kernel": ["double"], "framework": ["numpy"], "rounds": 2, "budget_s": 0.01}
+        beside.append(_flow(parameters, folder / "started", server).matching(_FIRST)[0].after_s)
+    return [
+        at_most("flow start to first case, with a server of its own", median(embedded), 10, " s"),
+        at_most("flow start to first case, with a server that runs", median(beside), 4, " s"),
+    ], []
+
+
+def _trivial(folder: Path, server: PrefectServer, settings: Settings) -> Found:
+    """Run trivial cases both ways."""
+    file, source = folder / "trivial.toml", trivial.__file__
+    file.write_text(_TRIVIAL.format(sizes=json.dumps(list(trivial.KERNEL.sizes)[: settings.cases])), encoding="utf-8")
+    ours, bare = _both(folder, server, {"matrix": str(file), "kernel": [source]}, settings.pairs)
+    each = {"flow": [_each_s(run, "flow") for run in ours], "kernels": [_each_s(run, "kernels") for run in bare]}
+    added = [1e3 * (one - other) for one, other in zip(each["flow"], each["kernels"], strict=True)]
+    ends = [run.wall_s - run.matching(_DONE["flow"])[-1].after_s for run in ours]
+    # Of the last run, as of any: a tenth of the cases are done, and all.
+    done = ours[-1].matching(_DONE["flow"])
+    early, late = done[settings.cases // 10 - 1].nbytes, done[-1].nbytes
+    what = f"{settings.cases} trivial cases"
+    return [
+        at_most(f"{what}: what Prefect and Parquet add to a case", median(added), 15, " ms"),
+        at_most(f"{what}: from the last case to the end of the process", median(ends), 10, " s"),
+        at_most(
+            f"{what}: resident size of the flow's process after all over that after {settings.cases // 10}",
+            late / early,
+            1.2,
+        ),
+    ], [
+        f"a trivial case: {1e3 * median(each['flow']):.1f} ms through the flow, "
+        f"{1e3 * median(each['kernels']):.1f} ms through python -m kernels; by pairs {_listed(added)} ms more",
+        f"the flow's process after {settings.cases // 10} cases: {early >> 20} MiB, after all {late >> 20}",
+    ]
+
+
+def _real(folder: Path, server: PrefectServer, settings: Settings) -> Found:
+    """Run real cases both ways, from the start of the process to its end."""
+    file = folder / "real.toml"
+    kernels = json.dumps(list(settings.kernels) or "all")
+    file.write_text(_REAL.format(kernels=kernels, rounds=settings.rounds, budget_s=settings.budget_s), encoding="utf-8")
+    ours, bare = _both(folder, server, {"matrix": str(file)}, 1)
+    count = len(bare[0].matching(_DONE["kernels"]))
+    if len(ours[0].matching(_DONE["flow"])) != count:
+        raise NotMeasuredError("the flow did not measure as many cases as python -m kernels")
+    walls = {"flow": [run.wall_s for run in ours], "kernels": [run.wall_s for run in bare]}
+    shares = [100 * other / one for one, other in zip(walls["flow"], walls["kernels"], strict=True)]
+    return [
+        at_least(
+            f"throughput of the flow on {count} real cases over that of python -m kernels", median(shares), 85, " %"
+        )
+    ], [
+        f"{count} real cases: {median(walls['flow']):.1f} s through the flow, "
+        f"{median(walls['kernels']):.1f} s through python -m kernels"
+    ]
+
+
+def _both(
+    folder: Path, server: PrefectServer, parameters: Mapping[str, Any], pairs: int
+) -> tuple[list[Watched], list[Watched]]:
+    """Run a matrix through the flow and through ``python -m kernels``, by turns."""
+    ours, bare = list[Watched](), list[Watched]()
+    command = [
+        sys.executable,
+        "-m",
+        "kernels",
+        "--matrix",
+        parameters["matrix"],
+        "--output",
+        str(folder / "lines.jsonl"),
+    ]
+    for kernel in parameters.get("kernel", []):
+        command += ["--kernel", kernel]
+    for _ in range(pairs):
+        bare.append(watch(command, ROOT, {}))
+        ours.append(_flow(parameters, folder / "results", server))
+    return ours, bare
+
+
+def _flow(parameters: Mapping[str, Any], results: Path, server: PrefectServer) -> Watched:
+    command = [sys.executable, "-c", _FLOW, json.dumps({**parameters, "results": str(results)})]
+    return watch(command, ROOT, server.variables)
+
+
+def _each_s(run: Watched, way: str) -> float:
+    """Give seconds a case, from the end of the first to the end of the last."""
+    done = run.matching(_DONE[way])
+    return (done[-1].after_s - done[0].after_s) / (len(done) - 1)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
