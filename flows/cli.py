@@ -25,6 +25,7 @@ from kernels.discovery import suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
 from kernels.selection import Filters
+from kernels.timing import GATE_ROUNDS
 
 STARTED = time.monotonic()
 
@@ -84,7 +85,7 @@ def bench(
         timeout: deadline of one process, in seconds.
         min_sample: milliseconds that a sample lasts at least, by doubling its calls.
         quick: 2 rounds: a look, not a comparison.
-        gate: 10 rounds of samples of 100 ms: to decide on, as in continuous integration.
+        gate: 20 rounds of samples of 100 ms: to decide on with `jitmatrix compare`, as in continuous integration.
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own.
         programs: keep the text of every compiled program, under hlo/ by its hash.
@@ -109,7 +110,7 @@ def bench(
     )
     if sum((quick, gate, rounds is not None)) > 1:
         raise UsageError("--quick, --gate and --rounds all set the number of rounds; give one of them")
-    rounds = 2 if quick else 10 if gate else rounds
+    rounds = 2 if quick else GATE_ROUNDS if gate else rounds
     sampling = {
         "rounds": rounds,
         "budget_s": budget,
