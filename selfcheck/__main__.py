@@ -18,7 +18,18 @@ from selfcheck.figure import Report
 from selfcheck.interleaved import NotMeasuredError
 from selfcheck.stillness import stillness
 
-CHECKS = ("agreement", "reproducibility", "coverage", "aa", "cost", "workers", "seeds", "storage", "orchestration")
+CHECKS = (
+    "agreement",
+    "reproducibility",
+    "coverage",
+    "aa",
+    "compare",
+    "cost",
+    "workers",
+    "seeds",
+    "storage",
+    "orchestration",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,7 @@ from kernels.statistics import Verdict
 from kernels.timing import GATE_ROUNDS
 from selfcheck.figure import Report, at_least, at_most
 from selfcheck.interleaved import NotMeasuredError
+from selfcheck.own import CHAINS
 from selfcheck.simulated import Pair, alarms, detection, heavy_tails, two_levels, unlike
 
 _STEPS = {"jax": (500, 550, 512), "numpy": (100, 110, 128)}
@@ -133,7 +134,8 @@ def _kernels(folder: Path, settings: Settings, more: bool) -> list[Path]:
 
 def _bench(files: list[str], settings: Settings, results: str) -> None:
     kernels = [word for file in files for word in ("--kernel", file)]
-    command = [sys.executable, "-m", "flows.cli", "bench", *kernels, *settings.options, "--results", results]
+    modes = [word for mode in CHAINS for word in ("--framework", mode)]
+    command = [sys.executable, "-m", "flows.cli", "bench", *kernels, *modes, *settings.options, "--results", results]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NotMeasuredError(f"jitmatrix bench failed: {' / '.join(done.stderr.strip().splitlines()[-2:])}")

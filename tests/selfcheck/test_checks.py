@@ -27,6 +27,7 @@ FIGURES = {
     "reproducibility": 5,
     "coverage": 2,
     "aa": 2,
+    "compare": 6,
     "cost": 5,
     "workers": 2,
     "seeds": 1,
