@@ -45,7 +45,9 @@ def regression(run_id: str, matrix: str, root: str, baseline: str, *, cases: int
         cases: how many cases are slower.
         lines: of the comparison, the worst first.
     """
-    payload = {"cases": cases, "lines": list(lines[:LINES])}
+    slower = f"{cases} case is" if cases == 1 else f"{cases} cases are"
+    message = "; ".join([f"{slower} slower than in run {baseline}", *lines[:1]])
+    payload = {"cases": cases, "lines": list(lines[:LINES]), "message": message}
     _emit(REGRESSION, run_id, matrix, {"root": root, "baseline": baseline}, payload)
 
 
