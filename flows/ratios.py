@@ -6,6 +6,9 @@ section 3.8); where a side has several runs, runs are drawn first. With n units 
 (n - 1)/n times the true one, so that deviations are stretched by the root of n/(n - 1) (Rao and Wu, Journal of the
 American Statistical Association 83, 1988), and the ends are taken where Student's t has them rather than the normal
 distribution (the expanded percentile interval: Hesterberg, The American Statistician 69, 2015).
+
+No resample of samples is made for its median: the k-th smallest of n uniform numbers, which tells the sample that lies
+there, has a beta distribution (David and Nagaraja, Order Statistics, section 2.1), and is drawn at once.
 """
 
 from __future__ import annotations
@@ -19,9 +22,6 @@ from kernels.statistics import Estimate, Rounds
 
 DRAWS = 2000
 """Draws of a timing's mean."""
-
-_MEDIANS = 100
-"""Resampled medians of a round, which the draws choose among: to resample samples for each draw takes far longer."""
 
 
 def units(runs: Sequence[Rounds]) -> list[np.ndarray]:
@@ -50,14 +50,10 @@ def drawn(runs: Sequence[Rounds]) -> np.ndarray | None:
         return None
     flat = [np.asarray(round_, dtype=np.float64) for rounds in runs for round_ in rounds]
     rng = np.random.default_rng(zlib.crc32(np.concatenate(flat).tobytes()))
-    medians = np.stack([np.log(np.median(rng.choice(each, size=(_MEDIANS, each.size)), axis=1)) for each in flat])
     first = np.cumsum([0, *(len(rounds) for rounds in runs)])
-    sizes = np.diff(first)
-    if len(runs) == 1:
-        means = _means(medians, np.zeros((DRAWS, 1), dtype=np.intp), first, sizes, rng)[:, 0]
-    else:
-        chosen = rng.integers(0, len(runs), size=(DRAWS, len(runs)))
-        means = _means(medians, chosen, first, sizes, rng).mean(axis=1)
+    chosen = rng.integers(0, len(runs), size=(DRAWS, len(runs)))
+    # Where one run is all there is, there is nothing to choose.
+    means = _means(flat, chosen if len(runs) > 1 else chosen[:, :1] * 0, first, rng).mean(axis=1)
     centre = float(np.mean([each.mean() for each in units(runs)]))
     stretched: np.ndarray = centre + (means - centre) * np.sqrt(count / (count - 1))
     return stretched
@@ -74,9 +70,9 @@ def interval(baseline: Sequence[Rounds], candidate: Sequence[Rounds]) -> tuple[E
         The ratio, above 1 is slower, with its 95 % interval, which is open where a side has one round; and the draws of
         its logarithm, None there.
     """
-    value = float(np.mean([x.mean() for x in units(candidate)]) - np.mean([x.mean() for x in units(baseline)]))
     from scipy.special import ndtr, stdtrit  # type: ignore[import-untyped]
 
+    value = float(np.mean([x.mean() for x in units(candidate)]) - np.mean([x.mean() for x in units(baseline)]))
     sides = [drawn(baseline), drawn(candidate)]
     if sides[0] is None or sides[1] is None:
         return Estimate(float(np.exp(value)), 0.0, float("inf")), None
@@ -100,13 +96,28 @@ def estimate(value: float, draws: np.ndarray, tail: float = 0.025) -> Estimate:
     return Estimate(*(float(np.exp(x)) for x in (value, min(low, value), max(high, value))))
 
 
-def _means(
-    medians: np.ndarray, runs: np.ndarray, first: np.ndarray, sizes: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Give the mean of as many rounds as each chosen run has, each drawn of that run, with one of its medians."""
-    most = int(sizes.max())
-    places = (rng.random((*runs.shape, most)) * sizes[runs][..., None]).astype(np.intp) + first[runs][..., None]
-    found = medians[places, rng.integers(0, _MEDIANS, size=places.shape)]
-    within = np.arange(most) < sizes[runs][..., None]
-    means: np.ndarray = (found * within).sum(axis=-1) / sizes[runs]
+def _means(rounds: Sequence[np.ndarray], runs: np.ndarray, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Give the mean logarithm of as many rounds as each chosen run has, each drawn of it, with a resample's median."""
+    lengths = np.diff(first)[runs]
+    most = int(lengths.max())
+    places = (rng.random((*runs.shape, most)) * lengths[..., None]).astype(np.intp) + first[runs][..., None]
+    within = np.arange(most) < lengths[..., None]
+    means: np.ndarray = (np.log(_medians(rounds, places, rng)) * within).sum(axis=-1) / lengths
     return means
+
+
+def _medians(rounds: Sequence[np.ndarray], places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Give the median of a resample of the samples of each round that is named."""
+    sizes = np.array([each.size for each in rounds])
+    ordered = np.stack([np.pad(np.sort(each), (0, int(sizes.max()) - each.size)) for each in rounds])
+    size = sizes[places]
+    lower = (size + 1) // 2
+    uniform = rng.beta(lower, size - lower + 1)
+    low: np.ndarray = ordered[places, np.minimum((size * uniform).astype(np.intp), size - 1)]
+    if (sizes % 2 == 1).all():
+        return low
+    # The median of an even number is the mean of two: the next larger one is the least of those that are left.
+    above = uniform + (1 - uniform) * rng.beta(1, np.maximum(size - lower, 1))
+    high = ordered[places, np.minimum((size * above).astype(np.intp), size - 1)]
+    middle: np.ndarray = np.where(size % 2 == 1, low, (low + high) / 2)
+    return middle
