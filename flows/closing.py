@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
-from statistics import median
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -15,7 +14,7 @@ from flows.results import counts
 from flows.storage import LocalRoot
 from flows.table import result_table
 from kernels.measurement import Status
-from kernels.progress import duration, reasons
+from kernels.progress import reasons
 
 WIDE = 118
 """Columns from which on the table has room for its intervals."""
@@ -78,25 +77,9 @@ def profile(summary: Summary, started: float) -> Iterator[str]:
         started: when the command started, in seconds of the monotonic clock.
 
     Yields:
-        Lines: time to the first case, and medians over processes of the framework's part, the calls and the harness.
+        Lines: time to the first case, what Prefect's tasks cost, and medians over processes of the framework's part,
+        the calls and the harness.
     """
     yield f"first case after {summary.first_case - started:.1f} s"
-    whole = {
-        case: outcomes
-        for case, outcomes in summary.outcomes.items()
-        if outcomes and all("called_ns" in outcome.facts for outcome in outcomes)
-    }
-    processes = [outcome for outcomes in whole.values() for outcome in outcomes]
-    if not processes:
-        return
-    parts = {
-        "device opened and first program": [outcome.facts["open_ns"] for outcome in processes],
-        "compiled and called": [outcome.facts["called_ns"] for outcome in processes],
-        "harness": [outcome.harness_ns for outcome in processes],
-    }
-    wall = sum(outcome.wall_ns for outcome in processes)
-    for name, values in parts.items():
-        yield f"{name}: median {duration(median(values))} a process, {sum(values) / wall:.0%} of all"
-    cases = [sum(outcome.harness_ns for outcome in outcomes) for outcomes in whole.values()]
-    yield f"harness: median {duration(median(cases))} a case, over all of its processes"
-    yield f"{len(processes)} processes, {duration(wall)} in all"
+    yield str(summary.overhead)
+    yield from summary.profile.lines()

@@ -1,4 +1,4 @@
-"""The execution of a run: a task per case and round, every turn in the journal, every row in a file, sent at last."""
+"""The execution of a run: a task per case, every turn in the journal, every row in a file, sent at last."""
 
 from __future__ import annotations
 
@@ -11,32 +11,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
-
-from flows.byproducts import keep
+from flows.brief import Brief
+from flows.byproducts import Byproducts
 from flows.device import DeviceClaim
 from flows.journal import Journal, place
+from flows.profile import Profile
 from flows.progress import Reporter
+from flows.recorder import Recorder
 from flows.results import Run
 from flows.resume import head, past
 from flows.spool import spool
 from flows.storage import LocalRoot, StorageError
 from flows.store import Store
+from flows.tasks import Overhead, Tasks
 from flows.upload import upload
 from kernels import device_lock, doctor
 from kernels.case import Case
 from kernels.errors import UsageError
-from kernels.measurement import Measurement, Outcome, Status
-from kernels.phase import Phase
-from kernels.progress import duration, off
+from kernels.measurement import Measurement, Outcome
+from kernels.progress import off
 from kernels.run import Run as Engine
-from kernels.schedule import Bench, Turn
+from kernels.schedule import Turn
 
 _INTERRUPTED = "the run was interrupted before its first round"
 
@@ -47,34 +43,21 @@ class Summary:
 
     Attributes:
         run: the run.
-        measurements: of every cell of the plan.
-        outcomes: of every case's processes, for the profile and the by-products.
+        measurements: of every cell of the plan, without their samples.
+        profile: where the time of the processes went.
+        overhead: what Prefect's tasks cost.
         files: the Parquet files, timings first.
         first_case: when the first case began, in seconds of the monotonic clock.
         unsent: why results are not where they belong, and where they are; empty where they are there.
     """
 
     run: Run
-    measurements: list[Measurement] = field(default_factory=list)
-    outcomes: dict[Case, list[Outcome]] = field(default_factory=dict)
+    measurements: list[Brief] = field(default_factory=list)
+    profile: Profile = field(default_factory=Profile)
+    overhead: Overhead = field(default_factory=Overhead)
     files: list[Path] = field(default_factory=list)
     first_case: float = 0.0
     unsent: str = ""
-
-
-@task(name="measure", task_run_name="{case_id} {turn}", cache_policy=NO_CACHE, persist_result=False)
-def measure(case_id: str, turn: str, take: Callable[[], State[Any]]) -> State[Any]:
-    """Take one turn of a case.
-
-    Args:
-        case_id: names the task run,
-        turn: with the round.
-        take: measures.
-
-    Returns:
-        How the case fares; never an exception of the kernel's.
-    """
-    return take()
 
 
 def begin(run: Run) -> tuple[Journal, list[str]]:
@@ -119,32 +102,31 @@ def execute(summary: Summary, report: Reporter, journal: Journal) -> None:
         BaseException: an interruption, once what was measured is stored.
     """
     run, order = summary.run, summary.run.order
-    engine = Engine(order.plan, order.sampling, order.workers, order.programs, past(journal))
     recorder = Recorder(journal, report.note)
+    engine = Engine(order.plan, order.sampling, order.workers, order.programs, past=past(journal), shelf=recorder)
     store = Store(spool(order.root).folder, run, journal, report.note)
+    tasks = Tasks(order.sampling.rounds, report.note)
+    byproducts = Byproducts(store, run, report.note)
 
-    def through(bench: Bench, turn: Turn) -> bool:
-        ended = False
+    def through(turn: Turn, step: Callable[[], None]) -> None:
+        summary.first_case = summary.first_case or time.monotonic()
+        report.turn(turn.case.id, turn.round)
+        tasks.through(turn, step)
 
-        def take() -> State[Any]:
-            nonlocal ended
-            before = len(bench.outcomes(turn.case))
-            ended = bench.take(turn)
-            outcomes = bench.outcomes(turn.case)
-            recorder.keep(lambda: journal.turn(turn, outcomes[before:]))
-            return _task_state(outcomes)
-
-        if not bench.ended(turn.case):
-            summary.first_case = summary.first_case or time.monotonic()
-            report.turn(turn.case.id, turn.round)
-            measure(turn.case.id, f"{turn.round + 1}/{order.sampling.rounds}", take, return_state=True)
-        return ended
+    def processes(case: Case, outcomes: Sequence[Outcome]) -> None:
+        summary.profile.add(outcomes)
+        byproducts.keep(case, outcomes)
 
     def finished(measurement: Measurement) -> None:
         recorder.machine(engine)
         measurement = store.take(measurement)
-        summary.measurements.append(measurement)
+        brief = Brief.of(measurement)
+        summary.measurements.append(brief)
         report.done(measurement)
+        tasks.done(brief)
+
+    def left(measurement: Measurement) -> None:
+        summary.measurements.append(Brief.of(store.leave(measurement)))
 
     checks = doctor.quick()
     run.warnings += [f"{check.name}: {check.found}; {check.mend}" for check in checks if not check.ok]
@@ -154,16 +136,17 @@ def execute(summary: Summary, report: Reporter, journal: Journal) -> None:
     claim = DeviceClaim(f"run {run.id} ({run.command or 'its matrix written out'})", report.note)
     report.begin(len(engine.cases), len(engine.cases) * order.sampling.rounds)
     for measurement in engine.settled:
-        summary.measurements.append(store.take(measurement))
+        summary.measurements.append(Brief.of(store.take(measurement)))
     try:
-        engine.measure(finished, through=through, claim=claim)
+        engine.measure(finished, through=through, claim=claim, processes=processes)
         run.complete = True
+        tasks.finish()
     finally:
         with undisturbed():
-            engine.leave(summary.measurements.append, _INTERRUPTED)
+            engine.leave(left, _INTERRUPTED)
             run.rooflines |= engine.rooflines
             run.warnings += engine.notes
-            summary.outcomes |= engine.outcomes()
+            summary.overhead = tasks.overhead
             _store(summary, store, journal, report)
         try:
             _send(summary, report)
@@ -185,43 +168,11 @@ def undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Recorder:
-    """Keeps a run's journal; a full disk ends that, and not the run."""
-
-    def __init__(self, journal: Journal, note: Callable[[str], None]) -> None:
-        self._journal, self._note = journal, note
-        self._described = set(journal.story.rooflines)
-        self._told = False
-
-    def keep(self, write: Callable[[], None]) -> None:
-        """Write a line.
-
-        Args:
-            write: writes it.
-        """
-        try:
-            write()
-        except OSError as error:
-            if not self._told:
-                self._note(f"{self._journal.path} cannot be written ({error.strerror}): a killed run would lose more")
-                self._told = True
-
-    def machine(self, engine: Engine) -> None:
-        """Keep what was measured of the machine, once per backend.
-
-        Args:
-            engine: measures.
-        """
-        for backend in engine.startups.keys() - self._described:
-            self.keep(lambda b=backend: self._journal.machine(b, engine.rooflines[b], engine.startups[b]))  # type: ignore[misc]
-            self._described.add(backend)
-
-
 def _store(summary: Summary, store: Store, journal: Journal, report: Reporter) -> None:
     """Write the results; where their root cannot be written any more, elsewhere, and say where."""
-    run, folder = summary.run, store.folder
+    run = summary.run
+    write = store.finish if run.complete else store.suspend
     try:
-        write = store.finish if run.complete else store.suspend
         summary.files += write(summary.measurements)
         if run.complete:
             journal.remove()
@@ -234,17 +185,8 @@ def _store(summary: Summary, store: Store, journal: Journal, report: Reporter) -
         report.note(
             f"{store.folder} cannot be written ({error.strerror}): the results are in {folder}; copy them there"
         )
-        aside = Store(folder, run, None, report.note)
-        for measurement in summary.measurements:
-            aside.take(measurement)
-        summary.files += aside.finish(summary.measurements)
-    if not run.complete and folder == store.folder:
-        # What kernels printed is in the journal; a key that was sent has one content, and there may be more to come.
-        return
-    try:
-        keep(folder, run, summary.outcomes)
-    except OSError as error:
-        report.note(f"programs and output are not kept: {folder} cannot be written ({error.strerror})")
+        store.move(folder)
+        summary.files += write(summary.measurements)
 
 
 def _send(summary: Summary, report: Reporter) -> None:
@@ -259,13 +201,3 @@ def _send(summary: Summary, report: Reporter) -> None:
     else:
         summary.unsent = f"failed to upload: {sent}; the files are in {own.folder}, jitmatrix upload sends them"
         report.note(summary.unsent)
-
-
-def _task_state(outcomes: Sequence[Outcome]) -> State[Any]:
-    """Say in the state of a task how its case fares."""
-    last = outcomes[-1]
-    if last.status is not Status.OK:
-        return Failed(name=last.status.value.capitalize(), message=last.reason)
-    steady = [reading for outcome in outcomes for reading in outcome.readings if reading.phase is Phase.STEADY]
-    ns = median(sum(reading.samples) / len(reading.samples) / reading.inner_calls for reading in steady)
-    return Completed(message=f"steady {duration(ns)}")

@@ -6,7 +6,6 @@ them, and is removed once all that it holds is stored.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -17,10 +16,11 @@ from types import TracebackType
 from typing import Any
 
 from flows.durable import fsync_folder
+from flows.file_lock import locked
 from kernels.case import Backend, Case
 from kernels.errors import UsageError
 from kernels.floors import Roofline
-from kernels.measurement import Outcome, Reading
+from kernels.measurement import Outcome, Reading, Status
 from kernels.schedule import Turn
 
 FOLDER = ".journal"
@@ -33,14 +33,14 @@ class Story:
 
     Attributes:
         head: what the run was begun with.
-        turns: what the processes of each turn left behind.
+        turns: the turns that were taken, and whether the last process of each ended otherwise than ok.
         startups: backend and framework to the startup reading.
         rooflines: backend to its measured roofline.
         files: keys of the files of results in order, each with the ids of the cases whose rows it holds.
     """
 
     head: dict[str, Any] = field(default_factory=dict)
-    turns: dict[Turn, list[Outcome]] = field(default_factory=dict)
+    turns: dict[Turn, bool] = field(default_factory=dict)
     startups: dict[Backend, dict[str, Reading]] = field(default_factory=dict)
     rooflines: dict[Backend, Roofline] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)
@@ -61,6 +61,7 @@ class Journal:
             OSError: it cannot be written.
         """
         self.path, self.story = path, Story()
+        self._places: dict[Case, dict[int, tuple[int, int]]] = {}
         self._lock = threading.Lock()
         if head is None and not path.is_file():
             raise UsageError(_unknown_run(path))
@@ -68,16 +69,14 @@ class Journal:
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if head is not None else 0)
         self._file = os.open(path, flags, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not locked(self._file):
+                raise UsageError(f"run {path.stem} is still going in another process; wait for it, or end it")
             if head is not None:
                 self._append({"kind": "head", **head})
                 fsync_folder(path.parent)
                 self.story.head = dict(head)
             else:
                 self._read()
-        except BlockingIOError:
-            os.close(self._file)
-            raise UsageError(f"run {path.stem} is still going in another process; wait for it, or end it") from None
         except BaseException:
             os.close(self._file)
             raise
@@ -100,7 +99,25 @@ class Journal:
             outcomes: in order of time.
         """
         record = {"case": turn.case.to_json(), "round": turn.round, "outcomes": [o.to_json() for o in outcomes]}
-        self._append({"kind": "turn", **record})
+        self._places.setdefault(turn.case, {})[turn.round] = self._append({"kind": "turn", **record})
+
+    def take(self, case: Case) -> dict[int, list[Outcome]]:
+        """Read back what the turns of a case left behind; they are not told a second time.
+
+        Args:
+            case: the case.
+
+        Returns:
+            Round to outcomes in order of time; none where the journal holds none.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        found = {}
+        for number, (start, nbytes) in sorted(self._places.pop(case, {}).items()):
+            record = json.loads(os.pread(self._file, nbytes, start))
+            found[number] = [Outcome.from_json(outcome) for outcome in record["outcomes"]]
+        return found
 
     def machine(self, backend: Backend, roofline: Roofline, startups: Mapping[str, Reading]) -> None:
         """Keep what was measured of the machine and of the frameworks.
@@ -137,8 +154,11 @@ class Journal:
         """Remove the file: all that it tells is stored."""
         self.path.unlink(missing_ok=True)
 
-    def _append(self, record: Mapping[str, Any]) -> None:
-        data = json.dumps(record, allow_nan=False).encode() + b"\n"
+    def _append(self, record: Mapping[str, Any]) -> tuple[int, int]:
+        """Write a line; gives where it begins, and its bytes."""
+        # What is not finite stays so: it is this program that reads it, and a row with it is refused by name.
+        data = json.dumps(record).encode() + b"\n"
+        nbytes = len(data)
         with self._lock:
             end = os.lseek(self._file, 0, os.SEEK_END)
             try:
@@ -149,6 +169,7 @@ class Journal:
                 # Half a line would hide all that is written after it.
                 os.ftruncate(self._file, end)
                 raise
+        return end, nbytes
 
     def _read(self) -> None:
         whole = 0
@@ -157,9 +178,10 @@ class Journal:
                 # The run was killed while it wrote this: it never was.
                 os.ftruncate(self._file, whole)
                 break
+            place = whole, len(line)
             whole += len(line)
             try:
-                self._take(json.loads(line))
+                self._tell(json.loads(line), place)
             except (ValueError, KeyError, TypeError) as error:
                 raise UsageError(
                     f"{self.path}, line {number}: no line of a journal ({error}); the run cannot be resumed"
@@ -167,14 +189,17 @@ class Journal:
         if not self.story.head:
             raise UsageError(f"{self.path}: empty; nothing was measured, start the run anew")
 
-    def _take(self, record: dict[str, Any]) -> None:
+    def _tell(self, record: dict[str, Any], place: tuple[int, int]) -> None:
         kind = record.pop("kind")
         story = self.story
         if kind == "head":
             story.head = record
         elif kind == "turn":
             turn = Turn(Case.from_json(record["case"]), record["round"])
-            story.turns[turn] = [Outcome.from_json(outcome) for outcome in record["outcomes"]]
+            # Read as it will be read back, so that a damaged line is found now.
+            outcomes = [Outcome.from_json(outcome) for outcome in record["outcomes"]]
+            story.turns[turn] = any(outcome.status is not Status.OK for outcome in outcomes)
+            self._places.setdefault(turn.case, {})[turn.round] = place
         elif kind == "machine":
             backend = Backend(record["backend"])
             story.rooflines[backend] = record["roofline"]

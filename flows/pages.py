@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flows.brief import Brief
 from flows.table import written
 from kernels.measurement import Measurement, Status
 from kernels.phase import Phase
-from kernels.progress import median_ns
 
 ROWS = 2000
 """Rows that a table artifact holds at most: more make the page slow, and the Parquet files have them all."""
@@ -40,7 +40,7 @@ class Failure:
         case_id: the case.
         status: how it ended.
         reason: why, in words.
-        printed: the last lines that its kernel printed; empty where it printed nothing.
+        printed: the first lines of what its kernel printed; empty where it printed nothing.
     """
 
     case_id: str
@@ -72,7 +72,7 @@ class Share:
     image: str = ""
 
 
-def results(measurements: Sequence[Measurement]) -> tuple[Rows, Rows]:
+def results(measurements: Sequence[Brief]) -> tuple[Rows, Rows]:
     """Lay out the result table.
 
     Args:
@@ -87,7 +87,7 @@ def results(measurements: Sequence[Measurement]) -> tuple[Rows, Rows]:
         row = dict(zip(HEAD, cells, strict=True))
         if measurement.trusted:
             case = measurement.case
-            steady = median_ns(measurement.timings[Phase.STEADY])
+            steady = measurement.timings[Phase.STEADY].median_ns
             group = (case.kernel, case.size != "S", case.size != "M", case.size, case.dtype, case.derivative)
             ranked.append(((*group, case.backend.value, steady), row))
         else:
@@ -95,19 +95,19 @@ def results(measurements: Sequence[Measurement]) -> tuple[Rows, Rows]:
     return [row for _, row in sorted(ranked, key=lambda pair: pair[0])], apart
 
 
-def failed(measurement: Measurement) -> Failure:
+def failed(measurement: Measurement | Brief) -> Failure:
     """Keep of a case that is not ok what its page shows.
 
     Args:
         measurement: of the case.
 
     Returns:
-        Its reason, and the last lines that its kernel printed.
+        Its reason, and the first lines of what its kernel printed.
     """
     printed = str(measurement.facts.get("output_tail") or "").splitlines()
     lines = [line[:COLUMNS] for line in printed if line.strip()]
-    last = "\n".join(lines[-LINES:])
-    return Failure(measurement.case.id, measurement.status.value, measurement.reason or "", last)
+    first = "\n".join(lines[:LINES])
+    return Failure(measurement.case.id, measurement.status.value, measurement.reason or "", first)
 
 
 def failures(found: Iterable[Failure]) -> str:
@@ -131,7 +131,7 @@ def failures(found: Iterable[Failure]) -> str:
         lines = [f"### {len(cases)} {status}", fenced(reason or "no reason was given"), f"{named}{more}"]
         shown = next((failure for failure in cases if failure.printed), None)
         if shown:
-            lines += [f"{code(shown.case_id)} printed last:", fenced(shown.printed)]
+            lines += [f"{code(shown.case_id)} printed:", fenced(shown.printed)]
         parts.append("\n\n".join(lines))
     return "\n\n".join(parts) + "\n"
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kernels.measurement import Measurement, Status
 from kernels.phase import Phase
-from kernels.progress import duration, flags, median_ns
+from kernels.progress import duration, flags
 
 if TYPE_CHECKING:
     from flows.execution import Summary
@@ -184,7 +184,7 @@ def sentence(measurement: Measurement) -> str:
         return f"{measurement.case.id}: {measurement.status.value}: {measurement.reason}"
     said = {Phase.STEADY: "{} a call", Phase.FIRST_CALL: "the first {}", Phase.COMPILE: "compiled in {}"}
     timings = measurement.timings
-    parts = [words.format(duration(median_ns(timings[phase]))) for phase, words in said.items() if phase in timings]
+    parts = [words.format(duration(timings[phase].median_ns)) for phase, words in said.items() if phase in timings]
     raised = ", ".join(flags(measurement))
     return f"{measurement.case.id}: {', '.join(parts)}" + (f"; not to be compared: {raised}" if raised else "")
 

@@ -25,7 +25,7 @@ from kernels.floors import Roofline, declared_work
 from kernels.machine import RECORDED, Environment, Machine, affinity
 from kernels.measurement import Measurement, Timing
 from kernels.phase import Phase
-from kernels.progress import outcome
+from kernels.progress import Row, outcome
 from kernels.selection import Filters, asked_for
 from kernels.statistics import headline
 from kernels.variables import environment
@@ -95,7 +95,7 @@ class Run:
         text = json.dumps(plan, sort_keys=True)
         return text, hashlib.sha256(text.encode()).hexdigest()
 
-    def row(self, measurements: Iterable[Measurement]) -> dict[str, Any]:
+    def row(self, measurements: Iterable[Row]) -> dict[str, Any]:
         """Make the run's row.
 
         Args:
@@ -142,7 +142,7 @@ def case_variables(workers: int | None) -> dict[str, str]:
     return {name: value for name, value in sorted(variables.items()) if RECORDED.search(name)}
 
 
-def counts(measurements: Iterable[Measurement], filters: Filters) -> dict[str, int]:
+def counts(measurements: Iterable[Row], filters: Filters) -> dict[str, int]:
     """Count the cells of a run: planned = ok + failed + skipped.
 
     Args:

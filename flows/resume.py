@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from flows.journal import Journal, place
+from flows.layout import marker_key
+from flows.layout import place as place_of
 from flows.order import Order
 from flows.results import Run
 from flows.spool import Spool, spool
 from flows.storage import Root, StorageError, root
-from flows.store import marker_of, partial
 from flows.upload import PATIENCE_S
 from kernels import device_lock
 from kernels.errors import UsageError
@@ -71,7 +72,7 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal, list[str]]:
                 raise UsageError(
                     f"--resume {run_id}: its {what} was {begun[what]} and is {now} now; one run has one, start anew"
                 )
-        own, marker = spool(order.root), marker_of(run)
+        own, marker = spool(order.root), marker_key(run.started_at.date(), run.id)
         if own.path(marker).is_file() or _has(order.root, marker):
             # It was killed right after its last file.
             journal.remove()
@@ -112,7 +113,7 @@ def _retract(journal: Journal, target: Root, own: Spool) -> list[str]:
 
     What cannot be removed there is in no marker, and readers set it aside by name.
     """
-    keys = [key for key in journal.story.files if partial(key)]
+    keys = [key for key in journal.story.files if (found := place_of(key)) is not None and found.partial]
     if not keys:
         return []
     with own.locked(PATIENCE_S):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.durable import fsync_folder, publish
+from flows.file_lock import locked
 from flows.keys import key_part
 from flows.settings import settings
 from flows.storage import LocalRoot, Root
@@ -80,7 +80,7 @@ class Spool:
         """
         end = time.monotonic() + patience_s
         with (self.folder / _LOCK).open("ab") as file:
-            while not (held := _flock(file.fileno())) and time.monotonic() < end:
+            while not (held := locked(file.fileno())) and time.monotonic() < end:
                 time.sleep(_POLL_S)
             # The kernel frees it when the file is closed, and so when this process is killed.
             yield held
@@ -134,11 +134,3 @@ def is_marker(key: str) -> bool:
     """Tell whether a key is a run's marker: ``runs/date=YYYY-MM-DD/_<run_id>.json``."""
     folder, _, name = key.rpartition("/")
     return folder.startswith("runs/") and name.startswith("_") and name.endswith(".json")
-
-
-def _flock(number: int) -> bool:
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

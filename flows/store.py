@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 from flows import schema
 from flows.durable import file_sha256, publish
 from flows.journal import Journal
+from flows.layout import Entry, marker_key
 from flows.parquet import packing
 from flows.results import Run, rows, table, uuid7
 from kernels.measurement import Measurement, Status
+from kernels.progress import Row
 
 BATCH_CASES = 256
 """Cases whose rows wait for a file at most: files are few, and memory is bounded."""
@@ -41,9 +44,10 @@ class Store:
         """
         self.folder, self._run, self._journal, self._note = folder, run, journal, note
         self._day = f"date={run.started_at:%Y-%m-%d}"
-        self._files: dict[str, dict[str, Any]] = {}
+        self._files: dict[str, Entry] = {}
         self._stored: set[str] = set()
         self._waiting: list[tuple[str, list[dict[str, Any]]]] = []
+        self._partial: list[dict[str, Any]] = []
         self._key = ""
         self._since = time.monotonic()
         for key, cases in dict(journal.story.files).items() if journal else ():
@@ -73,11 +77,40 @@ class Store:
                 self._since = time.monotonic()
         return measurement
 
-    def finish(self, measurements: list[Measurement]) -> list[Path]:
+    def leave(self, measurement: Measurement) -> Measurement:
+        """Take the rows of a case that was cut short; they are written when the run is suspended.
+
+        Args:
+            measurement: of the rounds that there are.
+
+        Returns:
+            What is stored of it, as ``take`` does.
+        """
+        measurement, found = self._storable(measurement)
+        self._partial += found
+        return measurement
+
+    def move(self, folder: Path) -> None:
+        """Go on in another folder, where this one cannot be written any more; what it holds is copied there.
+
+        Args:
+            folder: a root of results.
+
+        Raises:
+            OSError: that one cannot be written either.
+        """
+        for key in self._files:
+            # What cannot even be read stays; the marker names it as well.
+            with contextlib.suppress(OSError):
+                content = (self.folder / key).read_bytes()
+                publish(folder / key, content)
+        self.folder, self._journal = folder, None
+
+    def finish(self, rows: Iterable[Row]) -> list[Path]:
         """Write what is left: rows, the run's row, and the marker that says that all is there.
 
         Args:
-            measurements: of every cell of the plan.
+            rows: of every cell of the plan, for their counts.
 
         Returns:
             The Parquet files, timings first.
@@ -87,7 +120,7 @@ class Store:
         """
         self._flush()
         key = f"runs/{self._day}/{self._run.id}.parquet"
-        row = self._run.row(measurements)
+        row = self._run.row(rows)
         if (self.folder / key).is_file():
             # The run was killed after it wrote this; the root may have it by now, and a key has one content.
             self._files[key] = _entry(key, self.folder / key)
@@ -97,16 +130,17 @@ class Store:
             "run_id": self._run.id,
             "schema_version": schema.VERSION,
             "planned": row["planned"],
-            "files": list(self._files.values()),
+            "files": [asdict(entry) for entry in self._files.values()],
         }
-        publish(self.folder / marker_of(self._run), (json.dumps(whole, indent=2) + "\n").encode())
+        marker = marker_key(self._run.started_at.date(), self._run.id)
+        publish(self.folder / marker, (json.dumps(whole, indent=2) + "\n").encode())
         return [self.folder / key for key in self._files]
 
-    def suspend(self, measurements: list[Measurement]) -> list[Path]:
+    def suspend(self, rows: Iterable[Row]) -> list[Path]:
         """Write the rows of a run that did not come to its end; without a marker, it can be gone on with.
 
         Args:
-            measurements: of every cell of the plan, as far as it was measured.
+            rows: of every cell of the plan, as far as it was measured, for their counts.
 
         Returns:
             The Parquet files, timings first.
@@ -115,12 +149,9 @@ class Store:
             OSError: it cannot be written.
         """
         self._flush()
-        partial = [self._storable(each)[1] for each in measurements if each.case.id not in self._stored]
         files = {
-            f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(chain(*partial)),
-            f"runs/{self._day}/{self._run.id}-partial.parquet": table(
-                [self._run.row(measurements)], schema.RUNS, self._run
-            ),
+            f"timings/{self._day}/{self._run.id}-partial.parquet": self._table(self._partial),
+            f"runs/{self._day}/{self._run.id}-partial.parquet": table([self._run.row(rows)], schema.RUNS, self._run),
         }
         for key, content in files.items():
             if self._journal:
@@ -160,37 +191,12 @@ class Store:
     def _put(self, key: str, content: pa.Table) -> None:
         data = packed(content)
         sha256 = publish(self.folder / key, data)
-        self._files[key] = {"key": key, "nbytes": len(data), "sha256": sha256, "rows": content.num_rows}
+        self._files[key] = Entry(key, len(data), sha256, content.num_rows)
 
 
-def marker_of(run: Run) -> str:
-    """Say under which key a run's marker is, once all of it is stored.
-
-    Args:
-        run: the run.
-
-    Returns:
-        The key; readers of Parquet folders pass over names that begin with an underscore.
-    """
-    return f"runs/date={run.started_at:%Y-%m-%d}/_{run.id}.json"
-
-
-def partial(key: str) -> bool:
-    """Tell whether a file holds what a run had measured when it was suspended: it goes when the run goes on.
-
-    Args:
-        key: the file's key.
-
-    Returns:
-        True for such a file.
-    """
-    return key.endswith("-partial.parquet")
-
-
-def _entry(key: str, path: Path) -> dict[str, Any]:
+def _entry(key: str, path: Path) -> Entry:
     """Describe a file that a run wrote before it was killed, as its marker does."""
-    rows = pq.ParquetFile(path).metadata.num_rows
-    return {"key": key, "nbytes": path.stat().st_size, "sha256": file_sha256(path), "rows": rows}
+    return Entry(key, path.stat().st_size, file_sha256(path), pq.ParquetFile(path).metadata.num_rows)
 
 
 def packed(content: pa.Table) -> bytes:

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 from rich.table import Table
 
+from flows.brief import Brief, BriefTiming
 from kernels.case import Case
 from kernels.frameworks import modes
-from kernels.measurement import Measurement, Status, Timing
+from kernels.measurement import Status
 from kernels.phase import Phase
-from kernels.progress import digits, duration, durations, flags, median_ns
-from kernels.statistics import Estimate, break_even, headline, speed_up
+from kernels.progress import digits, duration, durations, flags
+from kernels.statistics import Drawn, Estimate, break_even, speed_up
 
 
-def result_table(measurements: Sequence[Measurement], intervals: bool = True) -> Table:
+def result_table(measurements: Sequence[Brief], intervals: bool = True) -> Table:
     """Lay out measurements.
 
     Args:
@@ -44,7 +45,7 @@ def result_table(measurements: Sequence[Measurement], intervals: bool = True) ->
     return table
 
 
-def written(measurements: Sequence[Measurement], intervals: bool = True) -> Iterator[tuple[Measurement, list[str]]]:
+def written(measurements: Sequence[Brief], intervals: bool = True) -> Iterator[tuple[Brief, list[str]]]:
     """Write out the rows of the result table.
 
     Args:
@@ -61,54 +62,54 @@ def written(measurements: Sequence[Measurement], intervals: bool = True) -> Iter
             yield measurement, _cells(measurement, by_case, intervals)
 
 
-def _order(measurement: Measurement) -> tuple[object, ...]:
+def _order(measurement: Brief) -> tuple[object, ...]:
     case = measurement.case
     size = (case.size != "S", case.size != "M")
     return (case.kernel, *size, case.dtype, case.derivative, case.framework != "numpy", case.id)
 
 
-def _cells(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> list[str]:
+def _cells(measurement: Brief, by_case: Mapping[Case, Brief], intervals: bool) -> list[str]:
     timings, case = measurement.timings, measurement.case
     steady = timings.get(Phase.STEADY)
     return [
         case.id,
         _middle(timings.get(Phase.FIRST_CALL)),
         _middle(timings.get(Phase.COMPILE)),
-        _bounded(headline(steady.per_call()).median, intervals, durations) if steady else "",
+        _bounded(steady.median, intervals, durations) if steady else "",
         _times(measurement, by_case),
         _calls(measurement, by_case, intervals),
         _notes(measurement),
     ]
 
 
-def _peer(case: Case, by_case: Mapping[Case, Measurement], framework: str, mode: str) -> Timing | None:
+def _peer(case: Case, by_case: Mapping[Case, Brief], framework: str, mode: str) -> Drawn | None:
     """Find the steady timing of the same cell in another framework, where it may be trusted."""
     other = by_case.get(replace(case, framework=framework, mode=mode))
-    return other.timings[Phase.STEADY] if other is not None and other.trusted else None
+    return other.timings[Phase.STEADY].drawn if other is not None and other.trusted else None
 
 
-def _times(measurement: Measurement, by_case: Mapping[Case, Measurement]) -> str:
-    baseline = _peer(measurement.case, by_case, "numpy", "eager")
-    if baseline is None or not measurement.trusted or measurement.case.framework == "numpy":
+def _times(measurement: Brief, by_case: Mapping[Case, Brief]) -> str:
+    baseline, steady = _peer(measurement.case, by_case, "numpy", "eager"), measurement.timings.get(Phase.STEADY)
+    if baseline is None or steady is None or steady.drawn is None or measurement.case.framework == "numpy":
         return ""
-    times = speed_up(measurement.timings[Phase.STEADY].per_call(), baseline.per_call())
-    return f"{digits(times.value)}x"
+    return f"{digits(speed_up(steady.drawn, baseline).value)}x"
 
 
-def _calls(measurement: Measurement, by_case: Mapping[Case, Measurement], intervals: bool) -> str:
+def _calls(measurement: Brief, by_case: Mapping[Case, Brief], intervals: bool) -> str:
     """Compare with the framework's own eager mode, or with NumPy where it has none."""
     case = measurement.case
-    first = measurement.timings.get(Phase.FIRST_CALL)
-    compiles = Phase.COMPILE in measurement.planned
+    first, steady = (measurement.timings.get(phase) for phase in (Phase.FIRST_CALL, Phase.STEADY))
     own = f"{case.framework}/eager" in modes()
     eager = _peer(case, by_case, case.framework if own else "numpy", "eager")
-    if not compiles or not measurement.trusted or first is None or first.flags or eager is None:
+    if Phase.COMPILE not in measurement.planned or first is None or first.flags or steady is None or eager is None:
         return ""
-    calls = break_even(first.per_call(), measurement.timings[Phase.STEADY].per_call(), eager.per_call())
+    if first.drawn is None or steady.drawn is None:
+        return ""
+    calls = break_even(first.drawn, steady.drawn, eager)
     return "never" if calls is None else _bounded(calls, intervals, lambda *calls: [f"{n:.0f}" for n in calls])
 
 
-def _notes(measurement: Measurement) -> str:
+def _notes(measurement: Brief) -> str:
     status = [] if measurement.status is Status.OK else [f"{measurement.status.value}: {measurement.reason}"]
     others = [
         f"{phase.value}: {flag}"
@@ -119,8 +120,8 @@ def _notes(measurement: Measurement) -> str:
     return "; ".join([*status, *flags(measurement), *others])
 
 
-def _middle(timing: Timing | None) -> str:
-    return duration(median_ns(timing)) if timing else ""
+def _middle(timing: BriefTiming | None) -> str:
+    return duration(timing.median_ns) if timing else ""
 
 
 def _bounded(estimate: Estimate, intervals: bool, write: Callable[..., list[str]]) -> str:

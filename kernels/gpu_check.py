@@ -19,7 +19,7 @@ from kernels.guards import Flag
 from kernels.isolation import Isolation
 from kernels.measurement import Measurement, Status
 from kernels.phase import Phase
-from kernels.progress import Tally, duration, flags, median_ns, off
+from kernels.progress import Tally, duration, flags, off
 from kernels.run import Run
 from kernels.selection import Filters, everything, select, unavailable_reason
 from kernels.timing import Sampling
@@ -174,12 +174,12 @@ def check(plan: Plan, file: Path, sampling: Sampling = SAMPLING) -> int:
 
 def _cells(row: Measurement) -> tuple[str, ...]:
     def timed(phase: Phase) -> str:
-        return duration(median_ns(row.timings[phase])) if phase in row.timings else "-"
+        return duration(row.timings[phase].median_ns) if phase in row.timings else "-"
 
     share = row.facts.get("roofline_share")
     busy = "-"
     if Phase.DEVICE in row.timings and Phase.STEADY in row.timings:
-        busy = f"{median_ns(row.timings[Phase.DEVICE]) / median_ns(row.timings[Phase.STEADY]):.0%}"
+        busy = f"{row.timings[Phase.DEVICE].median_ns / row.timings[Phase.STEADY].median_ns:.0%}"
     return (
         row.case.id,
         row.status.value,

@@ -15,6 +15,7 @@ from kernels.floors import share
 from kernels.frameworks import frameworks
 from kernels.guards import Finding, Flag
 from kernels.phase import REPEATED, Phase
+from kernels.statistics import median as median_of_medians
 from kernels.statistics import per_call
 
 TAIL = 4096
@@ -161,6 +162,11 @@ class Timing:
     def per_call(self) -> list[list[float]]:
         """Give nanoseconds per call: rounds of samples."""
         return per_call(self.samples, self.inner_calls)
+
+    @property
+    def median_ns(self) -> float:
+        """The headline without its interval: median of the rounds' medians, nanoseconds per call."""
+        return median_of_medians(self.per_call())
 
 
 @dataclass(frozen=True, slots=True)

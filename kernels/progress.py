@@ -3,20 +3,57 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
+from kernels.case import Case
 from kernels.host_check import Check
-from kernels.measurement import Measurement, Status, Timing
+from kernels.measurement import Status
 from kernels.phase import Phase
-from kernels.statistics import median
 
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+class Timed(Protocol):
+    """What is told of a timing: with its samples, or without."""
+
+    @property
+    def median_ns(self) -> float:
+        """Median of the rounds' medians, nanoseconds per call."""
+
+    @property
+    def flags(self) -> Mapping[str, str]:
+        """Reasons not to trust it, with their words."""
+
+
+class Row(Protocol):
+    """What is told of a measurement: whole, or in brief."""
+
+    @property
+    def case(self) -> Case:
+        """The case."""
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why, where the status is not ok."""
+
+    @property
+    def timings(self) -> Mapping[Phase, Timed]:
+        """The phases that were timed."""
+
+    @property
+    def flags(self) -> Mapping[str, str]:
+        """Reasons not to trust any of it, with their words."""
 
 
 class Tally:
     """Counts the rows of a run: planned = ok + failed + skipped."""
 
-    def __init__(self, planned: int, asked_for: Callable[[Measurement], bool]) -> None:
+    def __init__(self, planned: int, asked_for: Callable[[Row], bool]) -> None:
         """Begin at zero.
 
         Args:
@@ -27,7 +64,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._unavailable = 0
 
-    def add(self, row: Measurement) -> None:
+    def add(self, row: Row) -> None:
         """Count a row.
 
         Args:
@@ -42,7 +79,7 @@ class Tally:
         """Whether something was measured and nothing failed."""
         return self._counts["ok"] > 0 and self._counts["failed"] == 0
 
-    def line(self, row: Measurement) -> str:
+    def line(self, row: Row) -> str:
         """Tell of the row that was counted last.
 
         Args:
@@ -53,7 +90,7 @@ class Tally:
         """
         parts = [f"{self._counts.total()}/{self._planned}", row.case.id, row.status.value]
         if Phase.STEADY in row.timings:
-            parts.append(duration(median_ns(row.timings[Phase.STEADY])))
+            parts.append(duration(row.timings[Phase.STEADY].median_ns))
         if row.reason:
             parts.append(f"({row.reason})")
         return "  ".join([*parts, *([",".join(flags(row))] if flags(row) else [])])
@@ -70,7 +107,7 @@ class Tally:
         )
 
 
-def outcome(row: Measurement, asked_for: Callable[[Measurement], bool]) -> str:
+def outcome(row: Row, asked_for: Callable[[Row], bool]) -> str:
     """Tell which term of planned = ok + failed + skipped a row counts in.
 
     Args:
@@ -86,7 +123,7 @@ def outcome(row: Measurement, asked_for: Callable[[Measurement], bool]) -> str:
     return "skipped" if missing or row.status is Status.SKIPPED else "failed"
 
 
-def reasons(rows: Iterable[Measurement]) -> list[str]:
+def reasons(rows: Iterable[Row]) -> list[str]:
     """Tell of rows that were settled before anything was measured: a line for each reason, not for each row.
 
     Args:
@@ -113,7 +150,7 @@ def off(checks: Iterable[Check], command: str) -> str | None:
     return f"timings may mislead ({'; '.join(found)}); {command} says how to mend it" if found else None
 
 
-def flags(row: Measurement) -> list[str]:
+def flags(row: Row) -> list[str]:
     """List the flags that a row's steady timing bears.
 
     Args:
@@ -124,18 +161,6 @@ def flags(row: Measurement) -> list[str]:
     """
     steady = row.timings.get(Phase.STEADY)
     return sorted({*row.flags, *(steady.flags if steady else {})})
-
-
-def median_ns(timing: Timing) -> float:
-    """Give the headline of a timing without its interval.
-
-    Args:
-        timing: with at least one sample.
-
-    Returns:
-        Median of the rounds' medians, nanoseconds per call.
-    """
-    return median(timing.per_call())
 
 
 def duration(ns: float) -> str:

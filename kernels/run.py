@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kernels import machine, roofline, startup
 from kernels.case import Backend, Case, Plan, Skip
@@ -15,14 +17,19 @@ from kernels.floors import Roofline
 from kernels.measurement import Measurement, Outcome, Reading, Status
 from kernels.schedule import Bench, Turn, turns
 from kernels.selection import partition
+from kernels.shelf import Packed, Shelf
 from kernels.timing import Sampling
 from kernels.workers import Workers
 
 Take = Callable[[Measurement], None]
 """Takes one row."""
 
-Through = Callable[[Bench, Turn], bool]
-"""Takes one turn by ``Bench.take``, and gives what that gave; an orchestrator wraps it in what it calls a task."""
+Processes = Callable[[Case, Sequence[Outcome]], None]
+"""Is told what the processes of a case left behind, before its row is taken."""
+
+Through = Callable[[Turn, Callable[[], None]], None]
+"""Is given each turn, and what takes it and hands over its case's row where that is its last; an orchestrator wraps it
+in what it calls a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +37,13 @@ class Past:
     """What an execution of the same plan had measured when it ended too early.
 
     Attributes:
-        turns: what the processes of each turn left behind.
+        turns: the turns that were taken, and whether the case ended there otherwise than ok; the outcomes are on the
+            run's shelf.
         rooflines: backend to its measured roofline.
         startups: backend and framework to the startup reading.
     """
 
-    turns: Mapping[Turn, Sequence[Outcome]] = field(default_factory=dict)
+    turns: Mapping[Turn, bool] = field(default_factory=dict)
     rooflines: Mapping[Backend, Roofline] = field(default_factory=dict)
     startups: Mapping[Backend, Mapping[str, Reading]] = field(default_factory=dict)
 
@@ -57,7 +65,9 @@ class Run:
         sampling: Sampling,
         workers: int | None = None,
         keep_text: bool = False,
+        *,
         past: Past | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         """Prepare; nothing is started yet.
 
@@ -67,6 +77,7 @@ class Run:
             workers: cases side by side, one thread each, pinned to a core of its own; None takes one at a time.
             keep_text: whether compiled programs' texts are kept, in the outcomes.
             past: what need not be measured again.
+            shelf: where outcomes wait until their case is done; None keeps them in memory.
         """
         self.cases, self.settled = partition(plan)
         self._past = past or Past()
@@ -75,35 +86,42 @@ class Run:
         self.notes: list[str] = []
         self._sampling, self._workers, self._keep_text = sampling, workers, keep_text
         self._end = float("inf")
+        self._shelf = Packed() if shelf is None else shelf
         self._open = dict.fromkeys(self.cases)
+        self._handing_over = threading.Lock()
         self._benches: dict[Backend, Bench] = {}
 
     def measure(
         self,
         take: Take,
         limit_s: float | None = None,
-        through: Through = Bench.take,
+        through: Through | None = None,
         claim: Claim | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """Measure the cases; the rows of ``settled`` are not handed over again.
 
         Args:
-            take: takes a row as soon as its case is finished.
+            take: takes a row as soon as its case is finished, in a worker's thread; one row at a time.
             limit_s: no turn is begun later than this; None has no limit.
-            through: takes each turn, in a worker's thread.
+            through: is given each turn, in a worker's thread; None takes it.
             claim: takes each backend's device, before a process is started for it; None takes it without a name.
+            processes: is told what the processes of each finished case left behind, which is then held no longer.
 
         Raises:
             UsageError: there are fewer cores than workers, workers would share a device, or its lock cannot be used.
             KeyboardInterrupt: the user's; the processes are gone by then, and ``leave`` gives what is left.
         """
         self._end = time.monotonic() + limit_s if limit_s is not None else float("inf")
+        through = through or (lambda turn, step: step())
+        self._processes = processes
         claim = claim or Claim("a run of jitmatrix", self.notes.append)
         for backend in dict.fromkeys(case.backend for case in self.cases):
             # A backend after the other: startup and roofline belong to one, and rounds of all would open every device.
             cases = [case for case in self.cases if case.backend is backend]
             workers = Workers(self._workers)
-            bench = self._benches[backend] = Bench(self._sampling, workers, keep_text=self._keep_text)
+            bench = Bench(self._sampling, workers, keep_text=self._keep_text, shelf=self._shelf)
+            self._benches[backend] = bench
             try:
                 # The workers end first: a process may still use the device, or write into a cache of the bench.
                 with contextlib.closing(bench), claim.held(backend), workers:
@@ -123,25 +141,33 @@ class Run:
         for part, described in ((first, False), (schedule[len(first) :], True)):
             if described:
                 self._describe(bench, cases)
-                self._hand_over(ended, take)
-            for turn, done in workers.take(part, lambda turn: through(bench, turn)):
-                if done:
-                    ended.append(turn.case)
-                if described:
-                    self._hand_over(ended, take)
+                for case in ended:
+                    self._hand_over(bench, take, case)
+            done = partial(self._hand_over, bench, take) if described else ended.append
+            for _ in workers.take(part, partial(self._turn, bench, through, done)):
                 if time.monotonic() > self._end:
                     return False
         return True
+
+    @staticmethod
+    def _turn(bench: Bench, through: Through, done: Callable[[Case], object], turn: Turn) -> None:
+        """Take a turn, in a worker's thread, and tell when its case is done; one that has ended takes no more."""
+
+        def step() -> None:
+            if bench.take(turn):
+                done(turn.case)
+
+        if not bench.ended(turn.case):
+            through(turn, step)
 
     def _give_up(self, bench: Bench, cases: list[Case], reason: str, take: Take) -> None:
         """Hand over the rows of cases whose device could not be had: with the rounds of the past, or unavailable."""
         self._left(bench, cases)
         for case in cases:
-            if bench.outcomes(case):
-                self._hand_over([case], take)
-            else:
-                del self._open[case]
-                take(replace(Measurement.of_skip(Skip(case, reason)), status=Status.UNAVAILABLE))
+            if self._hand_over(bench, take, case):
+                continue
+            del self._open[case]
+            take(replace(Measurement.of_skip(Skip(case, reason)), status=Status.UNAVAILABLE))
 
     def _left(self, bench: Bench, cases: list[Case]) -> tuple[list[Turn], list[Case]]:
         """Give the turns that are left to take, in their order, and the cases that have none."""
@@ -160,22 +186,12 @@ class Run:
             take: takes the rows.
             reason: why the run is not finished, in words.
         """
+        self._processes = None
         for case in list(self._open):
             bench = self._benches.get(case.backend)
-            if bench and bench.outcomes(case):
-                self._hand_over([case], take)
-            else:
+            if bench is None or not self._hand_over(bench, take, case):
                 del self._open[case]
                 take(Measurement.of_skip(Skip(case, reason)))
-
-    def outcomes(self) -> dict[Case, list[Outcome]]:
-        """Give what every process so far left behind.
-
-        Returns:
-            Case to its outcomes in order of time.
-        """
-        benches = self._benches
-        return {case: benches[case.backend].outcomes(case) for case in self.cases if case.backend in benches}
 
     def _describe(self, bench: Bench, cases: list[Case]) -> None:
         """Measure what belongs to the machine and to the frameworks, once."""
@@ -195,10 +211,14 @@ class Run:
                 self.notes.append(f"no startup of {framework} on {backend}: {error}")
         self.startups[backend] = bench.startup
 
-    def _hand_over(self, ended: list[Case], take: Take) -> None:
-        while ended:
-            case = ended.pop()
-            row = self._benches[case.backend].measurement(case)
-            if row is not None and case in self._open:
-                del self._open[case]
-                take(row)
+    def _hand_over(self, bench: Bench, take: Take, case: Case) -> bool:
+        """Hand over the row of a case; gives whether anything of it was measured."""
+        with self._handing_over:
+            if (merged := bench.merged(case)) is None:
+                return False
+            row, outcomes = merged
+            del self._open[case]
+            if self._processes is not None:
+                self._processes(case, outcomes)
+            take(row)
+            return True

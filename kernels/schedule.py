@@ -16,6 +16,7 @@ from kernels.floors import Roofline, attainable_ns, floor_ns
 from kernels.frameworks import modes
 from kernels.measurement import Measurement, Outcome, Reading, Status, merge
 from kernels.phase import Phase
+from kernels.shelf import Packed, Shelf
 from kernels.timing import Sampling
 
 
@@ -79,7 +80,9 @@ class Bench:
         isolation: Runner,
         startup: Mapping[str, Reading] | None = None,
         roofline: Roofline | None = None,
+        *,
         keep_text: bool = False,
+        shelf: Shelf | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -89,25 +92,29 @@ class Bench:
             startup: framework to its startup reading.
             roofline: of the backend that is measured.
             keep_text: whether compiled programs' texts are kept, once per case.
+            shelf: where outcomes wait until their case is done, and may wait from an earlier run; None keeps them in
+                memory.
         """
         self._keep_text = keep_text
         self._sampling, self._isolation = sampling, isolation
         self.startup, self.roofline = dict(startup or {}), dict(roofline or {})
-        self._outcomes: dict[Case, list[Outcome]] = {}
+        self._shelf = Packed() if shelf is None else shelf
+        self._ended: dict[Case, bool] = {}
+        self._cut: dict[Case, list[Outcome]] = {}
         self._caches = Path(tempfile.mkdtemp(prefix="jitmatrix-cache-"))
 
     def close(self) -> None:
         """Remove the private compilation caches."""
         shutil.rmtree(self._caches, ignore_errors=True)
 
-    def recall(self, turn: Turn, outcomes: Sequence[Outcome]) -> None:
-        """Take over a turn that was taken before, by a run that did not come to its end.
+    def recall(self, turn: Turn, ended: bool) -> None:
+        """Take over a turn that was taken before, by a run that did not come to its end; its outcomes are on the shelf.
 
         Args:
             turn: the turn.
-            outcomes: what its processes left behind.
+            ended: whether its last process ended otherwise than ok.
         """
-        self._outcomes.setdefault(turn.case, []).extend(outcomes)
+        self._ended[turn.case] = ended
 
     def take(self, turn: Turn) -> bool:
         """Take one turn: the processes of one case in one round.
@@ -120,14 +127,21 @@ class Bench:
         """
         if self.ended(turn.case):
             return False
-        outcomes = self._outcomes.setdefault(turn.case, [])
-        for role, cache in self._roles(turn):
-            keep = self._keep_text and turn.round == 0 and role is Role.STEADY
-            assignment = Assignment(turn.case, role, self._sampling, turn.round, cache, keep)
-            outcomes.append(self._isolation.run(assignment))
-            if outcomes[-1].status is not Status.OK:
-                return True
-        return turn.round == self._sampling.rounds - 1
+        outcomes: list[Outcome] = []
+        try:
+            for role, cache in self._roles(turn):
+                keep = self._keep_text and turn.round == 0 and role is Role.STEADY
+                assignment = Assignment(turn.case, role, self._sampling, turn.round, cache, keep)
+                outcomes.append(self._isolation.run(assignment))
+                if outcomes[-1].status is not Status.OK:
+                    break
+        except BaseException:
+            # An interruption: what was measured until then counts, and the turn is taken again if the run goes on.
+            self._cut[turn.case] = outcomes
+            raise
+        self._shelf.put(turn, outcomes)
+        self._ended[turn.case] = outcomes[-1].status is not Status.OK
+        return self._ended[turn.case] or turn.round == self._sampling.rounds - 1
 
     def ended(self, case: Case) -> bool:
         """Tell whether a case ended before its last round: it is not tried again.
@@ -138,34 +152,23 @@ class Bench:
         Returns:
             True once one of its processes ended otherwise than ok.
         """
-        outcomes = self.outcomes(case)
-        return bool(outcomes) and outcomes[-1].status is not Status.OK
+        return self._ended.get(case, False)
 
-    def outcomes(self, case: Case) -> list[Outcome]:
-        """Give what the processes of a case have left behind so far.
-
-        Args:
-            case: the case.
-
-        Returns:
-            Outcomes in order of time; empty before its first turn.
-        """
-        return self._outcomes.get(case, [])
-
-    def measurement(self, case: Case) -> Measurement | None:
-        """Merge what has been measured of a case.
+    def merged(self, case: Case) -> tuple[Measurement, list[Outcome]] | None:
+        """Merge what has been measured of a case, and hold it no longer.
 
         Args:
             case: the case.
 
         Returns:
-            The measurement of the rounds so far; None before the first.
+            The measurement of the rounds so far, and what its processes left behind, in order of time; None where
+            nothing was measured, or it has been given already.
         """
-        outcomes = self.outcomes(case)
+        outcomes = self._shelf.take(case) + self._cut.pop(case, [])
         if not outcomes:
             return None
         floor, attainable = floor_ns(case, self.roofline), attainable_ns(case, self.roofline)
-        return merge(case, outcomes, self.startup.get(case.framework), floor, attainable)
+        return merge(case, outcomes, self.startup.get(case.framework), floor, attainable), outcomes
 
     def _roles(self, turn: Turn) -> list[tuple[Role, str | None]]:
         phases = modes()[f"{turn.case.framework}/{turn.case.mode}"].phases

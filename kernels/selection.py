@@ -12,6 +12,7 @@ from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
 from kernels.measurement import Measurement, Status
 from kernels.own import Own, own
+from kernels.progress import Row
 from kernels.reference import Reference, is_own
 
 
@@ -124,7 +125,7 @@ def unavailable_reason(case: Case) -> str | None:
     return None if adapter.installed() else f"{case.framework} is not installed; {adapter.INSTALL}"
 
 
-def asked_for(row: Measurement, filters: Filters) -> bool:
+def asked_for(row: Row, filters: Filters) -> bool:
     """Tell whether the user named what an unavailable row lacks; only then does the row count as failed.
 
     Args:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -101,6 +102,31 @@ def headline(rounds: Rounds) -> Headline:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A timing without its samples: all that a comparison with another timing needs of it.
+
+    Attributes:
+        value: median of the rounds' medians, nanoseconds per call.
+        draws: its bootstrap distribution, as ``resampled`` gives it.
+    """
+
+    value: float
+    draws: np.ndarray
+
+    @classmethod
+    def of(cls, rounds: Rounds) -> Drawn:
+        """Draw from a timing.
+
+        Args:
+            rounds: nanoseconds per call, at least one sample.
+
+        Returns:
+            What stands for it.
+        """
+        return cls(median(rounds), resampled(rounds))
+
+
 def resampled(rounds: Rounds, resamples: int = RESAMPLES) -> np.ndarray:
     """Draw the two-level bootstrap distribution of the median of medians.
 
@@ -109,30 +135,44 @@ def resampled(rounds: Rounds, resamples: int = RESAMPLES) -> np.ndarray:
         resamples: number of draws.
 
     Returns:
-        Array (resamples,) of nanoseconds per call. Equal data gives equal draws: the seed comes from the data.
+        Array (resamples,) of nanoseconds per call, not to be written to. Equal data gives equal draws: the seed comes
+        from the data.
     """
-    seed = zlib.crc32(np.concatenate([np.asarray(r, dtype=np.float64) for r in rounds]).tobytes())
-    rng = np.random.default_rng(seed)
-    # One draw of samples per round and resample, then rounds chosen among them: the two levels, without a Python loop.
-    medians = np.stack(
-        [np.median(rng.choice(np.asarray(r), size=(resamples, len(rounds), len(r))), axis=2) for r in rounds], axis=2
-    )
-    chosen = rng.integers(0, len(rounds), size=(resamples, len(rounds)))
-    drawn = np.take_along_axis(medians, chosen[:, :, None], axis=2)[:, :, 0]
-    return np.asarray(np.median(drawn, axis=1))
+    return _resampled(tuple(np.asarray(round_, dtype=np.float64).tobytes() for round_ in rounds), resamples)
 
 
-def speed_up(rounds: Rounds, baseline: Rounds) -> Estimate:
+@lru_cache(maxsize=32)
+def _resampled(rounds: tuple[bytes, ...], resamples: int) -> np.ndarray:
+    """Draw once for all that ask for a timing while its row is made: a draw costs more than all else of a row."""
+    samples = [np.frombuffer(round_) for round_ in rounds]
+    shape = (resamples, len(samples))
+    rng = np.random.default_rng(zlib.crc32(b"".join(rounds)))
+    # The two levels without a Python loop over draws: samples of every round for each place of a draw, then the round
+    # of each place. The medians of rounds that were not chosen are never computed.
+    places = [
+        rng.integers(0, one.size, size=(*shape, one.size)).astype(np.min_scalar_type(one.size)) for one in samples
+    ]
+    chosen = rng.integers(0, len(samples), size=shape)
+    drawn = np.empty(shape)
+    for number, one in enumerate(samples):
+        taken = chosen == number
+        drawn[taken] = np.median(one[places[number][taken]], axis=1)
+    medians = np.asarray(np.median(drawn, axis=1))
+    medians.flags.writeable = False
+    return medians
+
+
+def speed_up(timing: Drawn, baseline: Drawn) -> Estimate:
     """Estimate how many times faster a timing is than a baseline.
 
     Args:
-        rounds: nanoseconds per call.
-        baseline: nanoseconds per call of what it is compared with.
+        timing: the timing.
+        baseline: what it is compared with.
 
     Returns:
-        baseline / rounds: above 1 is faster.
+        baseline / timing: above 1 is faster.
     """
-    return _estimate(median(baseline) / median(rounds), resampled(baseline) / resampled(rounds))
+    return _estimate(baseline.value / timing.value, baseline.draws / timing.draws)
 
 
 def verdict(baseline: Rounds, candidate: Rounds, smallest: float = 0.05) -> tuple[Estimate, Verdict]:
@@ -172,27 +212,25 @@ def verdict(baseline: Rounds, candidate: Rounds, smallest: float = 0.05) -> tupl
     return ratio, Verdict.SAME if abs(difference) + reach < matters else Verdict.UNCLEAR
 
 
-def break_even(first_call: Rounds, steady: Rounds, eager: Rounds) -> Estimate | None:
+def break_even(first_call: Drawn, steady: Drawn, eager: Drawn) -> Estimate | None:
     """Estimate after how many calls compilation has paid for itself.
 
     n = (first_call - steady) / (eager - steady): compiled costs first_call + (n - 1) · steady, eager n · eager.
 
     Args:
-        first_call: nanoseconds of first calls, each of its own process.
-        steady: nanoseconds per compiled call.
-        eager: nanoseconds per eager call.
+        first_call: first calls, each of its own process.
+        steady: compiled calls.
+        eager: eager calls.
 
     Returns:
         Calls; None where the interval of the denominator holds zero or lies below it: no number of calls pays.
     """
-    compiled = resampled(steady)
-    gain = resampled(eager) - compiled
+    gain = eager.draws - steady.draws
     low, _ = _interval(gain)
     if low <= 0:
         return None
-    value = (median(first_call) - median(steady)) / (median(eager) - median(steady))
-    draws = (resampled(first_call) - compiled) / gain
-    estimate = _estimate(value, draws)
+    value = (first_call.value - steady.value) / (eager.value - steady.value)
+    estimate = _estimate(value, (first_call.draws - steady.draws) / gain)
     return Estimate(max(1.0, estimate.value), max(1.0, estimate.low), max(1.0, estimate.high))
 
 

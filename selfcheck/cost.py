@@ -94,13 +94,13 @@ def _account(settings: Settings) -> tuple[Sequence[Figure], list[str]]:
     """Measure a matrix as ``python -m kernels`` does, and see where the time went."""
     run = Run(settings.matrix.expand(suite(), modes()), settings.sampling)
     rows: list[Measurement] = []
+    outcomes: list[Outcome] = []
     start = time.monotonic_ns()
-    run.measure(rows.append)
+    run.measure(rows.append, processes=lambda _, of_case: outcomes.extend(of_case))
     wall = time.monotonic_ns() - start
     for row in rows:
         if row.reason:
             raise NotMeasuredError(f"{row.case.id} is {row.status.value}: {row.reason}")
-    outcomes = [outcome for of_case in run.outcomes().values() for outcome in of_case]
     called, opened = (sum(int(o.facts.get(name, 0)) for o in outcomes) for name in ("called_ns", "open_ns"))
     own = sum(outcome.harness_ns for outcome in outcomes)
     rest = wall - called - opened - own

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from flows import parquet, schema
 from flows.durable import file_sha256, publish
+from flows.layout import marker_key
 from flows.order import Order
 from flows.results import Run, table, uuid7
-from flows.store import BATCH_CASES, marker_of, packed
+from flows.store import BATCH_CASES, packed
 from kernels.selection import Filters
 
 Rows = list[dict[str, Any]]
@@ -146,7 +147,7 @@ def write(folder: Path, run: Run, rows: Iterable[Rows]) -> float:
             spent += time.perf_counter() - start
     start = time.perf_counter()
     marker = {"run_id": run.id, "schema_version": schema.VERSION, "planned": 0, "files": entries}
-    publish(folder / marker_of(run), json.dumps(marker).encode())
+    publish(folder / marker_key(run.started_at.date(), run.id), json.dumps(marker).encode())
     return spent + time.perf_counter() - start
 
 
@@ -174,7 +175,7 @@ def write_wide(folder: Path, files: int, nbytes: int) -> None:
         entries.append(_written(folder, f"timings/{day}/{run.id}-{uuid7()}.parquet", content))
     entries.append(_written(folder, f"runs/{day}/{run.id}.parquet", table([run.row([])], schema.RUNS, run)))
     marker = {"run_id": run.id, "schema_version": schema.VERSION, "planned": 0, "files": entries}
-    publish(folder / marker_of(run), json.dumps(marker).encode())
+    publish(folder / marker_key(run.started_at.date(), run.id), json.dumps(marker).encode())
 
 
 def _written(folder: Path, key: str, content: pa.Table) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from flows import execution, store
+from flows import execution, store, tasks
 from flows.journal import Journal
 from flows.order import Order
 from flows.progress import LineReporter
@@ -55,7 +55,7 @@ def main(root: str, step: int, run_id: str | None) -> None:
     # Storage that is away is waited for, for two minutes: here not so long.
     execution.upload = functools.partial(execution.upload, patience_s=5.0)  # type: ignore[assignment]
     # Without a server: what is stored, and when, is the same.
-    execution.measure = lambda case_id, turn, take, return_state: take()  # type: ignore[assignment]
+    tasks.record = lambda name, work, return_state: work()  # type: ignore[assignment]
     with journal:
         execution.execute(execution.Summary(run), LineReporter(Console(stderr=True)), journal)
 

@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Run:
 def test_a_program_is_kept_once_under_its_hash(tmp_path: Path, run: Run) -> None:
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
     outcome = Outcome(Role.STEADY, text=TEXT, facts={"program_hash": digest})
-    keep(tmp_path, run, {CASE: [outcome, outcome]})
+    keep(tmp_path, run, CASE, [outcome, outcome])
     (file,) = (tmp_path / "hlo").iterdir()
     assert file.name == f"{digest}.txt.zst"
     with pa.CompressedInputStream(str(file), "zstd") as stream:
@@ -37,12 +37,12 @@ def test_a_program_is_kept_once_under_its_hash(tmp_path: Path, run: Run) -> None
 
 def test_what_a_kernel_printed_is_a_file_of_its_case(tmp_path: Path, run: Run) -> None:
     silent = Outcome(Role.FIRST_CALL)
-    keep(tmp_path, run, {CASE: [Outcome(Role.STEADY, output="a line"), silent]})
+    keep(tmp_path, run, CASE, [Outcome(Role.STEADY, output="a line"), silent])
     (file,) = tmp_path.glob("output/date=*/*/*")
     assert file.name == f"{CASE.id}.txt"
     assert file.read_text() == "--- steady\na line\n"
 
 
 def test_a_run_whose_kernels_print_nothing_leaves_nothing(tmp_path: Path, run: Run) -> None:
-    keep(tmp_path, run, {CASE: [Outcome(Role.STEADY)]})
+    keep(tmp_path, run, CASE, [Outcome(Role.STEADY)])
     assert list(tmp_path.iterdir()) == []

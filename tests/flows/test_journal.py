@@ -57,8 +57,25 @@ def test_an_outcome_comes_back_from_the_journal_as_it_was(outcome, tmp_path_fact
     with Journal(path, HEAD) as journal:
         journal.turn(Turn(CASE, 3), [outcome, outcome])
     with Journal(path) as journal:
-        assert journal.story.turns == {Turn(CASE, 3): [outcome, outcome]}
+        assert journal.story.turns == {Turn(CASE, 3): outcome.status is not Status.OK}
         assert journal.story.head == HEAD
+        assert journal.take(CASE) == {3: [outcome, outcome]}
+        assert journal.take(CASE) == {}
+
+
+def test_what_a_run_has_written_itself_is_read_back_round_by_round(tmp_path):
+    with Journal(place(tmp_path, "run"), HEAD) as journal:
+        for number in (0, 1, 2):
+            journal.turn(Turn(CASE, number), [Outcome(Role.STEADY, Status.OK, wall_ns=number)])
+        found = journal.take(CASE)
+    assert {number: outcome.wall_ns for number, (outcome,) in found.items()} == {0: 0, 1: 1, 2: 2}
+
+
+def test_a_value_that_is_not_finite_comes_back_as_it_was(tmp_path):
+    with Journal(place(tmp_path, "run"), HEAD) as journal:
+        journal.turn(Turn(CASE, 0), [Outcome(Role.STEADY, facts={"cpu_share": float("inf")})])
+        (outcome,) = journal.take(CASE)[0]
+    assert outcome.facts == {"cpu_share": float("inf")}
 
 
 def test_it_tells_the_machine_and_the_files(tmp_path):

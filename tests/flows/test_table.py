@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from flows.brief import Brief
 from flows.table import result_table
 from kernels.case import Case
 from kernels.frameworks import modes
@@ -30,7 +31,7 @@ def measured(case: Case, status: Status = Status.OK, flags: dict[str, str] | Non
 def lines(measurements: list[Measurement], intervals: bool = True) -> dict[str, str]:
     console = Console(width=200, record=True, file=None, quiet=False)
     with console.capture() as captured:
-        console.print(result_table(measurements, intervals))
+        console.print(result_table([Brief.of(measurement) for measurement in measurements], intervals))
     rows = [line for line in captured.get().splitlines() if line.strip()]
     return {line.split()[0]: line for line in rows}
 

@@ -144,8 +144,8 @@ def test_a_steady_row_says_its_share_and_a_case_without_a_roofline_says_none(iso
     try:
         for turn in turns([case], TINY):
             bench.take(turn)
-        row = bench.measurement(case)
-        without = merge(case, bench.outcomes(case))
+        row, outcomes = bench.merged(case)
+        without = merge(case, outcomes)
     finally:
         bench.close()
     steady = row.timings[Phase.STEADY]

@@ -108,7 +108,9 @@ def test_a_case_that_ended_otherwise_than_ok_takes_no_further_turn(killed_at):
     bench, done, _ = taken([JIT], Sampling(rounds=3), runner)
     assert len(runner.assignments) == killed_at
     assert done == [True, False, False]
-    measurement = bench.measurement(JIT)
+    measurement, outcomes = bench.merged(JIT)
+    assert len(outcomes) == killed_at
+    assert bench.merged(JIT) is None
     assert (measurement.status, measurement.reason) == (Status.KILLED, "killed")
 
 
@@ -120,8 +122,7 @@ def test_a_case_is_done_after_its_last_round():
 def test_before_its_first_turn_a_case_has_no_measurement():
     bench = Bench(Sampling(), Recorder())
     try:
-        assert bench.measurement(JIT) is None
-        assert bench.outcomes(JIT) == []
+        assert bench.merged(JIT) is None
     finally:
         bench.close()
 
@@ -133,7 +134,7 @@ def test_a_real_run_gives_every_planned_phase_a_timing_per_round(isolation, tiny
         for turn in turns([case], replace(tiny, rounds=2)):
             assert isinstance(turn, Turn)
             bench.take(turn)
-        measurement = bench.measurement(case)
+        measurement, _ = bench.merged(case)
     finally:
         bench.close()
     assert measurement.status is Status.OK

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.statistics import Estimate, break_even, headline, per_call, resampled, speed_up
+from kernels.statistics import Drawn, Estimate, break_even, headline, per_call, resampled, speed_up
 
 times = st.floats(10, 1e9)
 rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
@@ -86,6 +88,23 @@ def test_totals_are_divided_by_the_calls_of_their_round(samples, data):
     assert per_call(samples, calls) == [[ns / n for ns in round_] for round_, n in zip(samples, calls, strict=True)]
 
 
+def drawn_one_by_one(rounds, resamples):
+    """The two-level bootstrap as its definition says it: every median of every round, and one of them chosen."""
+    rng = np.random.default_rng(zlib.crc32(np.concatenate([np.asarray(r, dtype=np.float64) for r in rounds]).tobytes()))
+    picked = [rng.choice(np.asarray(r), size=(resamples, len(rounds), len(r))) for r in rounds]
+    chosen = rng.integers(0, len(rounds), size=(resamples, len(rounds)))
+    return [
+        np.median([np.median(picked[chosen[draw][place]][draw][place]) for place in range(len(rounds))])
+        for draw in range(resamples)
+    ]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.lists(st.floats(1, 1e9), min_size=1, max_size=40), min_size=1, max_size=6))
+def test_the_fast_draw_is_the_draw_of_the_definition(data):
+    assert np.array_equal(resampled(data, 50), drawn_one_by_one(data, 50))
+
+
 def test_a_round_without_its_count_is_an_error():
     with pytest.raises(ValueError, match="zip"):
         per_call([[1], [2]], [1])
@@ -95,7 +114,7 @@ def test_a_round_without_its_count_is_an_error():
 @given(st.floats(1.5, 100))
 def test_a_speed_up_is_above_one_for_the_faster(factor):
     fast, slow = around(1000, seed=1), around(1000 * factor, seed=2)
-    up, down = speed_up(fast, slow), speed_up(slow, fast)
+    up, down = speed_up(Drawn.of(fast), Drawn.of(slow)), speed_up(Drawn.of(slow), Drawn.of(fast))
     assert up.low > 1 > down.high
     assert up.value == pytest.approx(1 / down.value)
     assert up.low <= up.value <= up.high
@@ -105,7 +124,7 @@ def test_a_speed_up_is_above_one_for_the_faster(factor):
 @given(st.floats(1e3, 1e6), st.floats(1.5, 50), st.floats(2, 1e4))
 def test_after_break_even_calls_both_have_cost_the_same(steady, factor, first_factor):
     first, eager = steady * first_factor, steady * factor
-    found = break_even(around(first, 0.001), around(steady, 0.001), around(eager, 0.001))
+    found = break_even(*map(Drawn.of, (around(first, 0.001), around(steady, 0.001), around(eager, 0.001))))
     assert found is not None
     n = (first - steady) / (eager - steady)
     assert found.value == pytest.approx(max(1.0, n), rel=0.02)
@@ -117,13 +136,13 @@ def test_after_break_even_calls_both_have_cost_the_same(steady, factor, first_fa
 @settings(max_examples=15)
 @given(st.floats(0.01, 1.0))
 def test_no_number_of_calls_pays_where_compiled_is_no_faster(factor):
-    assert break_even(around(1e6), around(1000), around(1000 * factor)) is None
+    assert break_even(*map(Drawn.of, (around(1e6), around(1000), around(1000 * factor)))) is None
 
 
 def test_no_number_of_calls_is_given_where_the_gain_may_be_nothing():
-    assert break_even(around(1e6), around(1000, 0.2, seed=1), around(1010, 0.2, seed=2)) is None
+    assert break_even(*map(Drawn.of, (around(1e6), around(1000, 0.2, seed=1), around(1010, 0.2, seed=2)))) is None
 
 
 def test_a_first_call_that_is_cheaper_than_eager_pays_at_once():
-    found = break_even(around(500), around(100), around(1000))
+    found = break_even(*map(Drawn.of, (around(500), around(100), around(1000))))
     assert found == Estimate(1.0, 1.0, 1.0)

@@ -37,7 +37,7 @@ several = pytest.mark.skipif(len(workers.cores()) < 2, reason="one core alone is
 def measured(runner, ordered):
     with closing(Bench(SAMPLING, runner)) as bench:
         finished = [turn.case for turn, done in ordered(bench) if done]
-        return finished, {case: bench.measurement(case) for case in CASES}
+        return finished, {case: bench.merged(case)[0] for case in CASES}
 
 
 def structure(measurement):
@@ -227,4 +227,4 @@ def test_an_interrupted_turn_leaves_no_outcome(tmp_path, monkeypatch):
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt), pool:
             list(pool.take(turns([case], SAMPLING), bench.take))
-        assert bench.outcomes(case) == []
+        assert bench.merged(case) is None
