@@ -71,6 +71,7 @@ lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -o requirements.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --quiet --no-header --no-annotate -c requirements.lock --extra tensorflow -o constraints-extras.txt pyproject.toml
+	$(BASE_PYTHON) -m containers.locks
 
 clean:
 	rm -rf $(VENV) build *.egg-info

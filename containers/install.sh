@@ -1,0 +1,29 @@
+#!/bin/sh
+# Install locks from this folder into a virtual environment: sh install.sh /opt/venv NAME.lock ...
+set -eu
+cd "$(dirname "$0")"
+venv=$1
+shift
+
+# Certificates of the machine that builds, where it needs its own to reach a package index.
+if [ -s /run/secrets/ca ]; then
+  export PIP_CERT=/run/secrets/ca
+fi
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_CACHE_DIR=/root/.cache/pip
+
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+for lock in "$@"; do
+  where=
+  case "$lock" in cpu-torch*)
+    # PyPI's PyTorch for Linux carries CUDA; the one without is a file of wheels/, or in PyTorch's own index.
+    where=--extra-index-url=https://download.pytorch.org/whl/cpu
+    for wheel in wheels/torch-*.whl; do
+      [ ! -e "$wheel" ] || where=--find-links=wheels
+    done
+    ;;
+  esac
+  "$venv/bin/python" -m pip install --quiet --require-hashes --requirement "$lock" $where
+done
+
+# Tests of packages are a tenth of them, and nothing here runs them. numpy.testing, which users import, needs NumPy's own.
+find "$venv" -type d -name tests -not -path '*/numpy/*' -prune -exec rm -rf {} +
