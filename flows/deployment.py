@@ -11,6 +11,7 @@ from prefect import runtime
 from prefect.blocks.system import Secret
 from prefect.variables import Variable
 
+from flows.orphan import outlive_worker
 from flows.settings import settings
 from kernels.errors import UsageError
 
@@ -38,6 +39,7 @@ def settle(results: str | None) -> str:
     """
     kept = None
     if runtime.deployment.id is not None:
+        outlive_worker()
         for name, value in _variables().items():
             os.environ.setdefault(name, value)
         kept = Variable.get(RESULTS)

@@ -19,9 +19,10 @@ from prefect import runtime
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, GlobalConcurrencyLimitUpdate
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
-from prefect.client.schemas.objects import ConcurrencyLeaseHolder, StateType
+from prefect.client.schemas.objects import ConcurrencyLeaseHolder, FlowRun, StateType
 from prefect.client.schemas.responses import ConcurrencyLimitWithLeaseResponse
-from prefect.exceptions import ObjectAlreadyExists
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.server import shared
 from flows.settings import settings
@@ -36,10 +37,10 @@ POLL_S = 2.0
 
 ABANDONED_S = 90.0
 """So long no run says that it holds the slot until it is taken for lost: a server forgets its leases when it ends, and
-counts their slots for ever."""
+counts their slots for ever. Longer than a lease, which would free the slot a second time."""
 
-LABEL = "jitmatrix.device"
-"""Of the flow run that holds a slot: the limit's name."""
+LIMIT, LEASE = "jitmatrix.limit", "jitmatrix.lease"
+"""Labels of a flow run that holds a slot: the limit's name, and the lease, by which others free it if the run died."""
 
 _AWAY = (httpx.HTTPError, RuntimeError, OSError)
 """What a client raises when its server is away, or refuses."""
@@ -67,6 +68,8 @@ class DeviceClaim(Claim):
                 client = stack.enter_context(get_client(sync_client=True))
                 _make(client, limit)
                 while (lease := _taken(client, limit)) is None:
+                    if _freed(client, limit):
+                        continue
                     run = _holder(client, limit)
                     if lost.is_abandoned(run is None):
                         client.update_global_concurrency_limit(limit, GlobalConcurrencyLimitUpdate(active_slots=0))
@@ -75,7 +78,8 @@ class DeviceClaim(Claim):
                     told = self.wait(limit, run or device_lock.holder(name), end, told)
                     time.sleep(POLL_S)
                 stack.enter_context(_kept(client, lease))
-                _label(client, limit)
+                if run_id := runtime.flow_run.id:
+                    client.update_flow_run_labels(UUID(run_id), {LIMIT: limit, LEASE: str(lease)})
             except HeldError:
                 raise
             except _AWAY as error:
@@ -99,7 +103,10 @@ class _Lost:
 def _make(client: SyncPrefectClient, limit: str) -> None:
     # Two runs may both find it missing: one of them makes it.
     with contextlib.suppress(ObjectAlreadyExists):
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=limit, limit=1))
+        try:
+            client.read_global_concurrency_limit_by_name(limit)
+        except ObjectNotFound:
+            client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=limit, limit=1))
 
 
 def _taken(client: SyncPrefectClient, limit: str) -> UUID | None:
@@ -141,13 +148,24 @@ def _kept(client: SyncPrefectClient, lease: UUID) -> Iterator[None]:
             client.release_concurrency_slots_with_lease(lease)
 
 
-def _label(client: SyncPrefectClient, limit: str) -> None:
-    if run := runtime.flow_run.id:
-        client.update_flow_run_labels(UUID(run), {LABEL: limit})
-
-
 def _holder(client: SyncPrefectClient, limit: str) -> str | None:
     """Name the flow run that holds a limit's slot."""
-    kinds = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.CANCELLING])
-    found = client.read_flow_runs(flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=kinds)))
-    return next((f"flow run {run.name}" for run in found if run.labels.get(LABEL) == limit), None)
+    found = _labelled(client, limit, StateType.RUNNING, StateType.CANCELLING)
+    return f"flow run {found[0].name}" if found else None
+
+
+def _freed(client: SyncPrefectClient, limit: str) -> bool:
+    """Free the slot of runs that died with it; their leases would keep it a while. Tells whether there were any."""
+    dead = _labelled(client, limit, StateType.CRASHED, StateType.CANCELLED)
+    for run in dead:
+        # Of a lease that has ended this frees nothing.
+        client.release_concurrency_slots_with_lease(UUID(str(run.labels[LEASE])))
+        client.update_flow_run_labels(run.id, {LIMIT: ""})
+    return bool(dead)
+
+
+def _labelled(client: SyncPrefectClient, limit: str, *kinds: StateType) -> list[FlowRun]:
+    """Find the flow runs that say they hold a limit's slot, of some types of state."""
+    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=list(kinds)))
+    runs = client.read_flow_runs(flow_run_filter=FlowRunFilter(state=state), sort=FlowRunSort.START_TIME_DESC)
+    return [run for run in runs if run.labels.get(LIMIT) == limit]
