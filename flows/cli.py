@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.compare_command import compare
+from flows.history_command import history
 from flows.query_command import query
 from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, starting
@@ -37,6 +38,7 @@ app = App(
 )
 app.command(query)
 app.command(compare)
+app.command(history)
 app.command(compact)
 app.command(verify)
 

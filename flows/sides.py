@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,12 @@ from flows.references import StoredRun, find, is_file, json_of, read_file, store
 from flows.storage import Root
 from kernels.statistics import Rounds, per_call
 
-_COLUMNS = (
+COLUMNS = (
     "run_id, case_id, kernel, framework, mode, size, dims, dtype, derivative, backend, source, source_sha256, cold, "
     "phase, status, reason, flags, samples, inner_calls, program_hash, facts, machine, image"
 )
+"""Of timings, what a comparison needs."""
+
 _LEFT_OUT = frozenset({"skipped", "unavailable"})
 
 
@@ -125,7 +127,7 @@ def _rows(root: Root, runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """Read the rows of runs; days are named, so that no file of another day is opened."""
     ids = ", ".join(f"'{run.id}'" for run in runs)
     days = ", ".join(sorted({f"date '{run.row['date']}'" for run in runs}))
-    sql = f"select {_COLUMNS} from timings where date in ({days}) and run_id in ({ids})"
+    sql = f"select {COLUMNS} from timings where date in ({days}) and run_id in ({ids})"
 
     def work(connection: duckdb.DuckDBPyConnection) -> pa.Table:
         return connection.sql(sql).to_arrow_table()
@@ -144,8 +146,21 @@ def _of_file(rows: Sequence[dict[str, Any]]) -> list[StoredRun]:
     ]
 
 
+def key_of(row: Mapping[str, Any], workers: int) -> Key:
+    """Give the case of a row.
+
+    Args:
+        row: of timings.
+        workers: of its run; 0 where cases ran one at a time.
+
+    Returns:
+        The key.
+    """
+    return Key(row["case_id"], row["dims"] or "{}", bool(row["cold"]), workers, row["source"] is not None)
+
+
 def _take(side: Side, row: dict[str, Any], workers: int) -> None:
-    key = Key(row["case_id"], row["dims"] or "{}", bool(row["cold"]), workers, row["source"] is not None)
+    key = key_of(row, workers)
     if key not in side.rows or (side.rows[key]["status"] != "ok" and row["status"] == "ok"):
         side.rows[key] = row
     if row["status"] != "ok" or not row["samples"]:
