@@ -123,7 +123,7 @@ def change_points(levels: np.ndarray, errors: np.ndarray) -> list[int]:
     Returns:
         Places of the first value of each new level.
     """
-    import ruptures
+    import ruptures  # type: ignore[import-untyped]
 
     if levels.size < 2 * LEAST_RUNS:
         return []
