@@ -6,14 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from prefect import runtime
 from prefect.blocks.system import Secret
+from prefect.client.orchestration import get_client
 from prefect.variables import Variable
 
 from flows.orphan import outlive_worker
 from flows.settings import settings
 from kernels.errors import UsageError
+
+IMAGE = "JITMATRIX_IMAGE"
+"""Variable that an image sets to its own name; a digest that the worker was given stands in rows instead."""
 
 RESULTS = "jitmatrix_results"
 """Prefect variable with the root of the results; ``JITMATRIX_RESULTS`` and the flow's parameter win over it."""
@@ -43,7 +48,21 @@ def settle(results: str | None) -> str:
         for name, value in _variables().items():
             os.environ.setdefault(name, value)
         kept = Variable.get(RESULTS)
+        if digest := _digest():
+            os.environ[IMAGE] = digest
     return results or os.environ.get("JITMATRIX_RESULTS") or (str(kept) if kept else settings().results)
+
+
+def _digest() -> str | None:
+    """Give the image that the worker was told to run, where that is named by its digest: an image cannot know its own."""
+    if IMAGE not in os.environ or runtime.flow_run.id is None:
+        return None
+    client = get_client(sync_client=True)
+    run = client.read_flow_run(UUID(str(runtime.flow_run.id)))
+    given = (run.job_variables or {}).get("image")
+    if given is None and run.deployment_id is not None:
+        given = (client.read_deployment(run.deployment_id).job_variables or {}).get("image")
+    return str(given) if given and "@sha256:" in str(given) else None
 
 
 def _variables() -> Mapping[str, str]:

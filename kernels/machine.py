@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ class Environment:
         dirty: whether the checkout differs from that commit.
         image: digest or name of the container image; None outside one.
         hostname: the host, to find it again; no part of any comparison.
+        packages: distribution to version, of all that the container image holds; empty outside one.
     """
 
     python: str
@@ -107,6 +109,7 @@ class Environment:
     dirty: bool
     image: str | None
     hostname: str
+    packages: Mapping[str, str]
 
     @classmethod
     def here(cls) -> Environment:
@@ -116,6 +119,7 @@ class Environment:
             The environment.
         """
         commit, dirty = _commit()
+        image = os.environ.get("JITMATRIX_IMAGE")
         return cls(
             python=platform.python_version(),
             operating_system=platform.platform(),
@@ -129,8 +133,9 @@ class Environment:
             load=os.getloadavg()[0],
             commit=commit,
             dirty=dirty,
-            image=os.environ.get("JITMATRIX_IMAGE"),
+            image=image,
             hostname=platform.node(),
+            packages={each.name: each.version for each in metadata.distributions()} if image else {},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -189,12 +194,25 @@ def memory_available() -> int:
     """Read how much memory a new process could take.
 
     Returns:
-        Bytes: what the kernel says is available, or the cgroup's limit where that is less.
+        Bytes: what the kernel says is available, or what the cgroup's limit leaves where that is less.
     """
     found = re.search(r"^MemAvailable:\s*(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
     available = int(found.group(1)) * 1024 if found else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = memory_limit()
-    return min(available, limit) if limit else available
+    return min(available, max(0, limit - _memory_held())) if limit else available
+
+
+def _memory_held() -> int:
+    """Read what the cgroup holds and cannot give back: all but files that were read and are used no more."""
+    for folder, held, idle in (
+        ("/sys/fs/cgroup", "memory.current", "inactive_file"),
+        ("/sys/fs/cgroup/memory", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        used = _read(f"{folder}/{held}").strip()
+        if used.isdigit():
+            files = re.search(rf"^{idle} (\d+)$", _read(f"{folder}/memory.stat"), re.MULTILINE)
+            return max(0, int(used) - (int(files.group(1)) if files else 0))
+    return 0
 
 
 def last_level_cache_nbytes() -> int:
@@ -268,7 +286,9 @@ def _commit() -> tuple[str | None, bool]:
             for command in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         )
         return commit, bool(status)
-    return os.environ.get("JITMATRIX_COMMIT"), False
+    # An image has no git and no checkout, but what git said of the one that it was built from.
+    built = os.environ.get("JITMATRIX_COMMIT", "")
+    return built.removesuffix("-dirty") or None, built.endswith("-dirty")
 
 
 def _read(path: str) -> str:

@@ -50,6 +50,7 @@ def test_the_users_module_path_is_kept_behind_ours(monkeypatch):
     ("script", "reason"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("from kernels.errors import UnavailableError; raise UnavailableError('no device')", "no device"),
         ("raise SystemExit(3)", "it ended with status 3 and no word"),
         ("print('no number')", "it printed no JSON at its end"),
         ("pass", "it printed no JSON at its end"),
