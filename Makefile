@@ -11,7 +11,7 @@ EXTRAS_STAMP = $(if $(EXTRAS),$(VENV)/extras-$(EXTRAS).stamp)
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test contract check docs selfcheck gpu-check lock clean
+.PHONY: bench test contract check docs selfcheck gpu-check lock images image base test-containers clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
@@ -71,7 +71,24 @@ lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -o requirements.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras --quiet --no-header -c requirements.lock --extra test -o requirements-test.lock pyproject.toml
 	uv pip compile --universal --python-version 3.11 --quiet --no-header --no-annotate -c requirements.lock --extra tensorflow -o constraints-extras.txt pyproject.toml
-	$(BASE_PYTHON) -m containers.locks
+	$(GPU_PYTHON) -m containers.locks
+
+# The images, by docker, podman or buildah; any Python from 3.11 does, nothing is installed. docs/containers.md
+images:
+	@$(GPU_PYTHON) -m containers.build cpu gpu tpu --base "$(BASE)"
+
+# One image: make image BACKEND=gpu JAX=0.11.0 EXTRAS=torch BASE=localhost/jitmatrix-base:trixie
+BACKEND ?= cpu
+image:
+	@$(GPU_PYTHON) -m containers.build $(BACKEND) --jax "$(JAX)" --extras "$(EXTRAS)" --base "$(BASE)"
+
+# A base image from Debian packages, where no registry is in reach.
+base:
+	@$(GPU_PYTHON) -m containers.base
+
+# Builds the cpu image, and runs it as an orchestrator would: podman, or docker, must be there.
+test-containers: $(VENV)/test.stamp
+	JITMATRIX_CONTAINERS=1 $(BIN)/python -m pytest tests/containers $(ARGS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

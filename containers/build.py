@@ -1,4 +1,7 @@
-"""Build images: ``python -m containers.build cpu gpu --jax 0.11.0 --extras torch --base NAME``, which ``make image`` runs."""
+"""Build images, each with its description, its log and its bill of materials beside it; ``make image`` runs this.
+
+Run as ``python -m containers.build cpu gpu --jax 0.11.0 --extras torch --base NAME``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0, or 2 where one cannot be built.
     """
-    parser = argparse.ArgumentParser(prog="python -m containers.build", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="python -m containers.build",
+        description=__doc__.partition("\n")[0] if __doc__ else None,
+        allow_abbrev=False,
+    )
     parser.add_argument("backends", nargs="+", metavar="BACKEND", help="cpu, gpu or tpu")
     parser.add_argument("--extras", default="", help="frameworks beside the core set, separated by commas")
     parser.add_argument("--jax", default="", help="a version of JAX other than the lock's")
@@ -66,10 +73,11 @@ def build(variant: Variant, engine: Engine, base: str = "") -> dict[str, object]
     start = time.monotonic()
     locks.check([*variant.locks, "sbom"])
     free = shutil.disk_usage(_storage(engine)).free
-    if free < SPACE_NBYTES[variant.backend]:
+    needed = SPACE_NBYTES[variant.backend]
+    if free < needed:
         raise UsageError(
-            f"{free / 1e9:.1f} GB are free where {engine.name} keeps images, and the {variant.backend} image takes up to "
-            f"{SPACE_NBYTES[variant.backend] / 1e9:.0f} while it is built; make room, such as by {engine.name} system prune"
+            f"{free / 1e9:.1f} GB are free where {engine.name} keeps images, and the {variant.backend} image takes up "
+            f"to {needed / 1e9:.0f} while it is built; make room, such as by {engine.name} system prune"
         )
     names = [f"{name}.lock" for name in variant.locks]
     made = FOLDER / f"{variant.backend}-jax.lock" if variant.jax else None

@@ -26,11 +26,12 @@ _CAUSES = (
     ),
     (
         re.compile(r"(/bin/sh|sh)\W.*(no such file or directory|not found in \$PATH|cannot find)", re.IGNORECASE),
-        "the base image {base} has no shell and so no python3; name one with Python 3.11, 3.12 or 3.13: BASE=python:3.13-slim",
+        "the base image {base} has no shell, and so no python3; name one with Python 3.11, 3.12 or 3.13: "
+        "BASE=docker.io/library/python:3.13-slim",
     ),
     (
         re.compile(
-            r"(manifest unknown|pull access denied|initializing source|error pinging|dial tcp|no such host|i/o timeout).*",
+            r"manifest unknown|pull access denied|initializing source|pinging|dial tcp|no such host|i/o timeout",
             re.IGNORECASE,
         ),
         "the base image {base} cannot be had; is its name right, and its registry in reach? `make base` makes one from "
@@ -38,7 +39,8 @@ _CAUSES = (
     ),
     (
         re.compile(r"hashes are required|do not match the hashes|No matching distribution"),
-        "a lock does not fit the base image's Python or the index's files; run make lock, or name a base with Python 3.13",
+        "a lock does not fit the base image's Python, or the index's files; run make lock, or name a base with "
+        "Python 3.13",
     ),
 )
 """What an engine's output says, and what it means for whoever reads one line."""
@@ -99,12 +101,9 @@ class Engine:
         certificates = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
         if certificates and Path(certificates).is_file():
             options.append(f"--secret=id=ca,src={certificates}")
-        # The OCI format has no health check, and these two write it unless told otherwise.
+        # The OCI format has no health check, and podman and buildah write it unless told otherwise.
         command = [self.name, "build", "--network=host"]
         command += ["--layers", "--format=docker"] if self.name != "docker" else ["--progress=plain"]
-        if os.environ.get("CONTAINERS_CONF"):
-            # Who names a runtime for containers means it for the steps of a build too.
-            command += ["--isolation=oci"] if self.name != "docker" else []
         log.parent.mkdir(parents=True, exist_ok=True)
         lines = []
         with (

@@ -25,5 +25,17 @@ for lock in "$@"; do
   "$venv/bin/python" -m pip install --quiet --require-hashes --requirement "$lock" $where
 done
 
-# Tests of packages are a tenth of them, and nothing here runs them. numpy.testing, which users import, needs NumPy's own.
+# What nothing here runs is a sixth of it: tests of packages (numpy.testing, which users import, needs NumPy's own), the
+# services of AWS that are not storage or sign-in, Arrow's network protocol and headers, and symbols for debuggers.
 find "$venv" -type d -name tests -not -path '*/numpy/*' -prune -exec rm -rf {} +
+for site in "$venv"/lib/python3*/site-packages; do
+  find "$site/botocore/data" -mindepth 1 -maxdepth 1 -type d \
+    -not -name s3 -not -name sts -not -name sso -not -name sso-oidc -not -name signin -exec rm -rf {} + 2>/dev/null || true
+  rm -rf "$site"/pyarrow/include "$site"/pyarrow/src "$site"/pyarrow/libarrow_flight.so.* "$site"/pyarrow/_flight.* \
+    "$site"/pyarrow/libarrow_python_flight.so*
+done
+if command -v strip >/dev/null; then
+  for library in jaxlib/libjax_common.so llvmlite/binding/libllvmlite.so; do
+    find "$venv" -path "*/$library" -exec strip --strip-unneeded {} +
+  done
+fi

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from containers.variant import FOLDER, LOCKS, ROOT, Variant
+from containers.variant import FOLDER, ROOT, Variant
 from kernels.errors import UsageError
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
@@ -40,6 +40,9 @@ TORCH_CPU_SHA256 = (
 )
 """Of those wheels, as https://download.pytorch.org/whl/cpu/torch lists them; to be changed with the version."""
 
+READERS = ("pandas",)
+"""Dependencies that only who reads results uses: no image has them."""
+
 BASE_PYTHON = "3.13"
 """Of the public base image; a lock for another JAX is made for it and newer ones, since that JAX may have no older."""
 
@@ -52,8 +55,17 @@ version = "0"
 requires-python = ">=3.11,<3.14"
 dependencies = {dependencies}
 [tool.uv]
-environments = ["sys_platform == 'linux' and platform_python_implementation == 'CPython' and implementation_name == 'cpython' and python_full_version < '3.14'"]
+environments = ["{markers}"]
 """
+
+_MARKERS = " and ".join(
+    (
+        "sys_platform == 'linux'",
+        "platform_python_implementation == 'CPython'",
+        "implementation_name == 'cpython'",
+        "python_full_version < '3.14'",
+    )
+)
 
 _CUDA = re.compile(r"(nvidia|cuda)-|triton$")
 
@@ -128,6 +140,7 @@ def for_jax(variant: Variant) -> str:
 def resolve(
     extras: Sequence[str],
     constraints: Sequence[str],
+    *,
     alone: bool = False,
     before: str = "",
     also: Sequence[str] = (),
@@ -153,12 +166,14 @@ def resolve(
     if uv is None:
         raise UsageError("uv is not on PATH, and locks are made by it: python3 -m pip install uv")
     project = _project()
-    listed = [] if alone else list(project["dependencies"])
+    listed = [] if alone else [each for each in project["dependencies"] if not each.startswith(READERS)]
     listed += [each for extra in extras for each in project["optional-dependencies"][extra]]
     listed += also
     with tempfile.TemporaryDirectory(prefix="jitmatrix-lock-") as folder:
         work = Path(folder)
-        (work / "pyproject.toml").write_text(_LINUX.format(dependencies=json.dumps(listed)), encoding="utf-8")
+        (work / "pyproject.toml").write_text(
+            _LINUX.format(dependencies=json.dumps(listed), markers=_MARKERS), encoding="utf-8"
+        )
         (work / "image.lock").write_text(before, encoding="utf-8")
         options = ["--universal", "--python-version", python, "--generate-hashes"]
         options += ["--no-strip-extras", "--quiet", "--no-header", "--no-annotate", *constraints]

@@ -54,7 +54,7 @@ def settle(results: str | None) -> str:
 
 
 def _digest() -> str | None:
-    """Give the image that the worker was told to run, where that is named by its digest: an image cannot know its own."""
+    """Give the image that the worker was told to run, where its digest names it: an image cannot know its own."""
     if IMAGE not in os.environ or runtime.flow_run.id is None:
         return None
     client = get_client(sync_client=True)
