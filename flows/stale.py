@@ -9,13 +9,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.states import Crashed
 
 from flows.file_lock import locked
@@ -71,7 +72,7 @@ def _mark(dead: Collection[str], own: str) -> None:
     with get_client(sync_client=True) as client:
         for flow_run in client.read_flow_runs(flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=kinds))):
             if flow_run.labels.get(LABEL) in dead and str(flow_run.id) != this:
-                state = Crashed(message=f"the process of run {flow_run.labels[LABEL]} is gone")
+                state: State[Any] = Crashed(message=f"the process of run {flow_run.labels[LABEL]} is gone")
                 client.set_flow_run_state(flow_run.id, state, force=True)
         if this:
             client.update_flow_run_labels(UUID(this), {LABEL: own})

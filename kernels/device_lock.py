@@ -16,7 +16,6 @@ import getpass
 import json
 import os
 import platform
-import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +26,7 @@ from pathlib import Path
 from kernels.case import Backend
 from kernels.clocks import SMI_S
 from kernels.errors import UnavailableError, UsageError
-
-LOCKS = "JITMATRIX_LOCKS"
-"""Variable that names the folder."""
+from kernels.lock_file import folder, is_held, locked, opened, same, where
 
 WAIT = "JITMATRIX_DEVICE_WAIT_S"
 """Variable with the seconds that a held device is waited for."""
@@ -40,7 +37,6 @@ WAIT_S = 4 * 3600.0
 POLL_S = 0.5
 """Between two tries: the holder is measuring, and is not to be disturbed."""
 
-_TRIES = 5
 _NAME_LENGTH = 300
 
 
@@ -141,9 +137,9 @@ class Claim:
     def _lock(self, name: str, kind: int, end: float, stack: contextlib.ExitStack) -> None:
         path, told = folder() / f"{name}.lock", False
         while True:
-            file = _opened(path)
+            file = opened(path)
             try:
-                if _locked(file, kind | fcntl.LOCK_NB) and _same(file, path):
+                if locked(file, kind | fcntl.LOCK_NB) and same(file, path):
                     # Closing frees it; a holder that is killed closes it too.
                     stack.callback(os.close, file)
                     if kind == fcntl.LOCK_EX:
@@ -152,7 +148,7 @@ class Claim:
                     return
             except OSError as error:
                 os.close(file)
-                raise UsageError(f"{_where(path.parent)}: {path} cannot be locked ({error.strerror})") from error
+                raise UsageError(f"{where(path.parent)}: {path} cannot be locked ({error.strerror})") from error
             os.close(file)
             told = self.wait(name, holder(name), end, told)
             time.sleep(POLL_S)
@@ -239,85 +235,11 @@ def holder(name: str) -> str:
         The holder in one line; words for it where it cannot be told.
     """
     path = folder() / f"{name}.lock"
-    if _is_held(path, fcntl.LOCK_SH):
+    if is_held(path, fcntl.LOCK_SH):
         return _signature(path) or "another run"
     # Shared, by those who hold another device.
-    others = [other for other in sorted(path.parent.glob("*.lock")) if other != path and _is_held(other, fcntl.LOCK_SH)]
+    others = [other for other in sorted(path.parent.glob("*.lock")) if other != path and is_held(other, fcntl.LOCK_SH)]
     return " and ".join(filter(None, map(_signature, others))) or "another run"
-
-
-def folder() -> Path:
-    """Find the folder of locks, and make it where it is not there; all users of this machine may write to it.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
-    if named := os.environ.get(LOCKS):
-        found = Path(named)
-    else:
-        # Judged by the mode and not by what this user may do: every user is to find the same folder.
-        shared = Path("/run/lock")
-        writable = shared.is_dir() and shared.stat().st_mode & stat.S_IWOTH
-        found = shared / "jitmatrix" if writable else Path("/tmp/jitmatrix-locks")
-    try:
-        if not found.is_dir():
-            found.mkdir(parents=True, exist_ok=True)
-            # Whatever the umask says; sticky, so that nobody removes the lock of another.
-            found.chmod(0o1777)
-    except OSError as error:
-        raise UsageError(f"{_where(found)}: it cannot be made ({error.strerror})") from error
-    return found
-
-
-def _where(found: Path) -> str:
-    return f"{LOCKS}: name a folder to which all users of this machine can write, not {found}"
-
-
-def _opened(path: Path) -> int:
-    """Open a lock's file, and make it where it is not there."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    for left in reversed(range(_TRIES)):
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                # Without O_CREAT: in a sticky folder Linux refuses that for a file of another user.
-                return os.open(path, flags)
-            file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-            os.fchmod(file, 0o666)
-        except OSError as error:
-            # Another process may be between making the file or the folder and giving it its mode.
-            if not left:
-                raise UsageError(f"{_where(path.parent)}: {path} cannot be opened ({error.strerror})") from error
-            time.sleep(0.05)
-        else:
-            return file
-    raise AssertionError("the last try returns or raises")
-
-
-def _locked(file: int, kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _same(file: int, path: Path) -> bool:
-    """Tell whether an open file is still the one of this name: a cleaner of old files may have removed it."""
-    opened = os.fstat(file)
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(opened, path.lstat()) and stat.S_ISREG(opened.st_mode) and opened.st_nlink == 1
-    return False
-
-
-def _is_held(path: Path, kind: int) -> bool:
-    file = _opened(path)
-    try:
-        return not _locked(file, kind | fcntl.LOCK_NB)
-    finally:
-        os.close(file)
 
 
 def _sign(file: int, name: Holder) -> None:

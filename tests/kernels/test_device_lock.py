@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from kernels.case import Backend, Case, Plan
-from kernels.device_lock import Claim, HeldError, device, folder, holder, patience_s
+from kernels.device_lock import Claim, HeldError, device, holder, patience_s
 from kernels.errors import UsageError
+from kernels.lock_file import folder
 from kernels.measurement import Status
 from kernels.run import Run
 from kernels.timing import Sampling
