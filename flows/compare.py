@@ -16,6 +16,7 @@ from flows.ratios import interval, units
 from flows.sides import Key, Side, load
 from flows.spread import Spread, spread
 from flows.storage import Root
+from kernels.case import backend as known_backend
 from kernels.errors import UsageError, unknown
 from kernels.phase import Phase
 from kernels.statistics import Verdict, median
@@ -61,6 +62,8 @@ def compare(
     decided = _phases(phases)
     if not 0 < smallest < 1:
         raise UsageError(f"--smallest {smallest:g}: it is a relative difference, above 0 and below 1, such as 0.05")
+    if backend is not None:
+        known_backend(backend, "--backend")
     sides = load(root, baseline, backend), load(root, candidate, backend)
     before, after = sides
     if {run.id for run in before.runs} & {run.id for run in after.runs}:

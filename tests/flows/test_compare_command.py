@@ -49,6 +49,7 @@ def test_the_same_again_is_exit_status_0_and_json_is_a_document(jitmatrix: Comma
         (["image:x"], "no complete run in this image"),
         (["latest", "--results", "elsewhere"], "there is no such folder"),
         (["latest", "--phase", "stedy"], "did you mean steady?"),
+        (["latest", "--backend", "cuda"], "choose from cpu, gpu, tpu"),
         (["latest", "--smallest", "5"], "--smallest 5: it is a relative difference"),
         (["latest", "--smallest", "few"], "--smallest"),
         (["latest", "--format", "html"], "--format"),
