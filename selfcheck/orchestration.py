@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from flows.durable import publish_new
+from flows.order import Order
+from flows.plan import divide
+from flows.storage import LocalRoot
+from kernels.case import Matrix
+from kernels.discovery import describe
+from kernels.frameworks import modes
+from kernels.selection import Filters
+from kernels.timing import Sampling
 from selfcheck.figure import Figure, Report, at_least, at_most
 from selfcheck.interleaved import NotMeasuredError
 from selfcheck.own import trivial
@@ -68,7 +78,8 @@ class Settings:
         rounds: of real cases,
         budget_s: with this much steady sampling each, in seconds.
         pairs: times that trivial ones are measured beside their peer, by turns; real ones once.
-        starts: times that a flow is started.
+        starts: times that a flow is started, and a plan made.
+        planned: cases of the plan.
     """
 
     cases: int = trivial.SIZES
@@ -77,9 +88,10 @@ class Settings:
     budget_s: float = 0.3
     pairs: int = 2
     starts: int = 3
+    planned: int = 100_000
 
 
-QUICK = Settings(cases=10, kernels=("double",), budget_s=0.01, pairs=1, starts=1)
+QUICK = Settings(cases=10, kernels=("double",), budget_s=0.01, pairs=1, starts=1, planned=2000)
 
 
 def measure(settings: Settings) -> Report:
@@ -89,7 +101,7 @@ def measure(settings: Settings) -> Report:
         settings: how much.
 
     Returns:
-        Times a case and at the end, throughput, start, memory.
+        Times a case and at the end, throughput, start, memory, and the time of a large plan.
 
     Raises:
         NotMeasuredError: the Prefect server does not start, or a run did not end well.
@@ -109,6 +121,9 @@ def measure(settings: Settings) -> Report:
                 notes += said
         finally:
             server.stop()
+        found, said = _planned(folder, settings)
+        figures += found
+        notes += said
     return Report(tuple(figures), tuple(notes))
 
 
@@ -118,7 +133,9 @@ Found = tuple[list[Figure], list[str]]
 def _started(folder: Path, server: PrefectServer, settings: Settings) -> Found:
     """Start a flow, with a server of its own and with one that runs, until its first case begins."""
     short = ["--matrix", "smoke", "--kernel", "double", "--framework", "numpy", "--quick", "--budget", "0.01"]
-    own = {**server.variables, "PREFECT_API_URL": ""}
+    # A home of its own: the first start makes its database, as installing does.
+    own = {**server.variables, "PREFECT_HOME": str(folder / "own"), "PREFECT_API_URL": ""}
+    watch([sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"], ROOT, own)
     embedded, beside = list[float](), list[float]()
     for _ in range(settings.starts):
         command = [sys.executable, "-m", "flows.cli", "bench", *short, "--results", str(folder / "started")]
@@ -177,6 +194,25 @@ def _real(folder: Path, server: PrefectServer, settings: Settings) -> Found:
         f"{count} real cases: {median(walls['flow']):.1f} s through the flow, "
         f"{median(walls['kernels']):.1f} s through python -m kernels"
     ]
+
+
+def _planned(folder: Path, settings: Settings) -> Found:
+    """Expand, hash and store a plan of many cells, as a sweep does before it sends anything."""
+    source, modes_of = "selfcheck.planned", ("numpy/eager", "jax/jit")
+    count = max(1, settings.planned // len(trivial.KERNEL.sizes) // len(modes_of))
+    kernels = {name: replace(trivial.KERNEL, name=name) for name in (f"trivial{number}" for number in range(count))}
+    describe(source, kernels)
+    took = list[float]()
+    for number in range(settings.starts):
+        start = time.perf_counter()
+        matrix = Matrix("selfcheck", tuple(kernels), modes_of, (), ("float32",))
+        plan = matrix.expand(kernels, modes(), dict.fromkeys(kernels, (source, "0" * 64)))
+        root = LocalRoot(folder / f"plans{number}")
+        planned = divide(Order("selfcheck", matrix, Filters(), plan, Sampling(), root))
+        publish_new(root.path / planned.key, planned.content())
+        took.append(time.perf_counter() - start)
+    what = f"a plan of {len(plan.cases)} cases expanded, hashed and stored"
+    return [at_most(what, median(took), 5, " s")], [f"the plan's file: {len(planned.content()) / 1e6:.1f} MB"]
 
 
 def _both(
