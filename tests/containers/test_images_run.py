@@ -1,0 +1,233 @@
+"""The cpu image, built, and run as by hand and by a docker worker; ``make test-containers`` runs this."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from containers import base
+from containers.build import BUILDS
+from containers.build import build as build_image
+from containers.engine import Engine
+from containers.variant import Variant
+from tests.flows.conftest import PREFECT, ROOT
+from tests.flows.prefect_server import end, running
+from tests.flows.seaweed import ADMIN, REGION, Bucket, SeaweedServer
+
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif("JITMATRIX_CONTAINERS" not in os.environ, reason="run by make test-containers"),
+]
+
+HARDENED = (
+    "--read-only",
+    "--tmpfs=/tmp:rw,exec,mode=1777",
+    "--cap-drop=all",
+    "--security-opt=no-new-privileges",
+    "--pids-limit=512",
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        if "CONTAINERS_CONF" not in os.environ and not Path("/run/systemd/system").is_dir():
+            patch.setenv("CONTAINERS_CONF", str(Path(__file__).with_name("containers.conf")))
+        yield Engine.here(runs=True)
+
+
+@pytest.fixture(scope="module")
+def image(engine: Engine) -> str:
+    """The cpu image of this checkout; from Debian packages unless JITMATRIX_BASE_IMAGE names another base."""
+    given = os.environ.get("JITMATRIX_BASE_IMAGE")
+    if not given:
+        base.make(engine)
+    return str(build_image(Variant.of("cpu"), engine, given or base.NAME)["newest"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that the user of the image may write to."""
+    made = tmp_path / "state"
+    made.mkdir()
+    made.chmod(0o777)
+    return made
+
+
+def run(engine: Engine, image: str, *words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [engine.name, "run", "--rm", *HARDENED, *options, image, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+def test_an_image_is_described_beside_its_build(image: str, engine: Engine) -> None:
+    beside = BUILDS / image.replace(":", "-")
+    told = json.loads(beside.with_name(f"{beside.name}.json").read_text())
+    assert "sha256:" in told["digest"]
+    assert told["nbytes"] < 1.2e9, "the core image has grown"
+    bill = json.loads(beside.with_name(f"{beside.name}.cdx.json").read_text())
+    parts = {part.get("purl", "").partition("@")[0] for part in bill["components"]}
+    assert {"pkg:pypi/jax", "pkg:pypi/numba", "pkg:deb/debian/libc6"} <= parts
+    labels = json.loads(subprocess.check_output([engine.name, "image", "inspect", image]))[0]["Config"]["Labels"]
+    assert labels["org.opencontainers.image.version"] in image
+    assert labels["org.opencontainers.image.revision"] == told["commit"]
+
+
+def test_an_image_holds_no_secret_no_cache_and_no_set_user_id(image: str, engine: Engine) -> None:
+    look = (
+        r"find / -xdev \( -type f -perm /6000 -o -name '*.pem' -path '*/private/*' -o -name id_rsa -o -name .netrc"
+        r" -o -name .pypirc -o -name credentials -path '*/.aws/*' -o -name pip.conf -o -name .git \) -print;"
+        r" ls -A /root /root/.cache/pip /run/secrets /build 2>/dev/null | grep -v '^$' || true;"
+        r" env | grep -iE 'secret|password|token' || true"
+    )
+    done = subprocess.run(
+        [engine.name, "run", "--rm", "--network=none", "--user=0", "--entrypoint=sh", image, "-c", look],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    left = [line for line in done.stdout.splitlines() if line not in (".bashrc", ".profile", "/root:")]
+    assert left == []
+
+
+def test_the_health_check_computes_on_the_backend_and_on_no_other(image: str, engine: Engine) -> None:
+    offline = ("--network=none",)
+    well = run(engine, image, "python", "-m", "kernels.health", options=offline)
+    assert (well.returncode, well.stdout[:21]) == (0, "jax computes on cpu: ")
+    absent = run(engine, image, "python", "-m", "kernels.health", options=(*offline, "--env=JITMATRIX_BACKEND=gpu"))
+    said = [line for line in absent.stderr.splitlines() if "jitmatrix: " in line]
+    assert (absent.returncode, absent.stdout, len(said)) == (1, "", 1)
+    assert said[0].startswith("jitmatrix: jax has no usable gpu device here")
+
+
+def test_bench_runs_as_a_user_without_rights_network_or_a_root_that_it_could_write(
+    image: str, engine: Engine, folder: Path
+) -> None:
+    limits = ("--network=none", "--memory=2g", "--cpus=1", f"--volume={folder}:/var/lib/jitmatrix")
+    words = "jitmatrix bench --matrix smoke --kernel double --framework numpy --framework jax --quick"
+    done = run(engine, image, *words.split(), options=limits)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 planned = 3 ok + 0 failed + 0 skipped" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    written = list(folder.glob("results/timings/*/*.parquet"))
+    assert [path.stat().st_uid for path in written] == [10001]
+    rows = pq.ParquetFile(written[0]).read().to_pandas()
+    assert set(rows[rows.phase == "steady"].status) == {"ok"}
+    (row,) = pq.ParquetFile(next(folder.glob("results/runs/*/*.parquet"))).read().to_pylist()
+    # By hand an image gives the name that its content has; only who starts it knows a digest.
+    assert re.fullmatch(rf"{re.escape(image)}-[0-9a-f]{{12}}", row["image"])
+    told = json.loads(row["environment"])
+    assert (told["memory_limit_nbytes"], told["cpu_quota"]) == (2 * 2**30, 1.0)
+    assert {"jax", "numpy", "prefect", "pyarrow"} <= set(told["packages"])
+    assert re.fullmatch("[0-9a-f]{40}", row["commit"])
+
+
+def test_a_case_beyond_the_containers_memory_costs_one_row(image: str, engine: Engine, folder: Path) -> None:
+    # Shared memory, which no limit of a process counts: the system has to end somebody.
+    kernels = ROOT / "tests/kernels/cheats"
+    limits = ("--network=none", "--memory=1g", "--memory-swap=1g", f"--volume={folder}:/var/lib/jitmatrix")
+    limits += (f"--volume={kernels}:/kernels:ro", "--env=PYTHONPATH=/kernels")
+    words = "jitmatrix bench --kernel hungry:SHARED --kernel double --framework numpy --size S --dtype float32 --quick"
+    done = run(engine, image, *words.split(), options=limits)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 planned = 1 ok + 1 failed + 0 skipped" in done.stdout
+    rows = pd.concat(pq.ParquetFile(path).read().to_pandas() for path in folder.glob("results/timings/*/*.parquet"))
+    steady = rows[rows.phase == "steady"].set_index("kernel")
+    assert dict(steady.status) == {"shared": "killed", "double": "ok"}
+    assert "memory" in steady.loc["shared", "reason"]
+
+
+@pytest.fixture
+def socket(engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """The engine's API."""
+    if engine.name == "docker":
+        yield os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        return
+    path = tmp_path / "podman.sock"
+    with (tmp_path / "podman.log").open("wb") as log:
+        service = subprocess.Popen(
+            [engine.name, "system", "service", "--time=0", f"unix://{path}"], stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        yield f"unix://{path}"
+    finally:
+        os.killpg(service.pid, signal.SIGTERM)
+        service.wait(30)
+
+
+def test_a_docker_worker_runs_the_deployment_and_results_reach_s3(
+    image: str, engine: Engine, socket: str, tmp_path: Path
+) -> None:
+    (tmp_path / "seaweed").mkdir()
+    seaweed = SeaweedServer(tmp_path / "seaweed")
+    seaweed.start()
+    try:
+        bucket = Bucket.new(seaweed)
+        with running(tmp_path, {"DOCKER_HOST": socket, "JITMATRIX_RESULTS": ""}) as server:
+            secrets = {
+                "AWS_ACCESS_KEY_ID": ADMIN[0],
+                "AWS_SECRET_ACCESS_KEY": ADMIN[1],
+                "AWS_DEFAULT_REGION": REGION,
+                "AWS_ENDPOINT_URL": seaweed.endpoint,
+                "AWS_EC2_METADATA_DISABLED": "true",
+            }
+            for backend in ("cpu", "gpu", "tpu"):
+                server.prefect("work-pool", "create", f"jitmatrix-{backend}", "--type", "docker")
+            (tmp_path / "block.py").write_text(
+                "import json, os\nfrom prefect.blocks.system import Secret\n"
+                "Secret(value=os.environ['S3']).save('jitmatrix-s3')\n"
+            )
+            subprocess.run(
+                [PREFECT[0], str(tmp_path / "block.py")],
+                env={**server.environment, "S3": json.dumps(secrets)}, check=True, timeout=120,
+            )  # fmt: skip
+            digest = engine.digest(image)
+            named = {f"JITMATRIX_IMAGE_{backend}": digest for backend in ("CPU", "GPU", "TPU")}
+            server.prefect("--no-prompt", "deploy", "--name", "bench/cpu", **named)
+            worker = server.spawn(
+                [*PREFECT, "worker", "start", "--pool", "jitmatrix-cpu", "--type", "docker"], "worker"
+            )
+            try:
+                # Loopback is where the server and the storage of this test are; a limit of memory is the machine's own.
+                here = ("network_mode=host", "image_pull_policy=Never", "mem_limit=4g", "memswap_limit=4g")
+                chosen = [word for each in here for word in ("--job-variable", each)]
+                filters = ("matrix=smoke", 'kernel=["double"]', 'framework=["numpy"]', "rounds=1")
+                asked = [word for each in (*filters, f"results=s3://{bucket.name}/r") for word in ("--param", each)]
+                told = server.prefect("deployment", "run", "bench/cpu", *asked, *chosen, "--watch")
+                assert "Completed" in told
+            finally:
+                end(worker)
+                shutil.copy(tmp_path / "worker.log", BUILDS / "worker.log")
+        kept = bucket.contents()
+        assert sorted({key.split("/")[1] for key in kept}) == ["runs", "timings"]
+        (runs,) = [body for key, body in kept.items() if key.startswith("r/runs/") and key.endswith(".parquet")]
+        (tmp_path / "run.parquet").write_bytes(runs)
+        (row,) = pq.ParquetFile(tmp_path / "run.parquet").read().to_pylist()
+        assert (row["complete"], row["image"]) == (True, digest)
+    finally:
+        seaweed.kill()
+
+
+def test_a_base_without_python_or_without_a_shell_is_told_in_one_line(engine: Engine, tmp_path: Path) -> None:
+    from kernels.errors import UsageError
+
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    name = "localhost/jitmatrix-empty:test"
+    subprocess.run([engine.name, "build", "--tag", name, str(tmp_path)], capture_output=True, check=True)
+    try:
+        with pytest.raises(UsageError, match="has no shell, and so no python3"):
+            build_image(Variant.of("cpu"), engine, name)
+    finally:
+        subprocess.run([engine.name, "rmi", name], capture_output=True, check=False)
