@@ -12,11 +12,13 @@ from pydantic import Field
 from flows import events, stale, states
 from flows.artifacts import shown
 from flows.deployment import settle
+from flows.exact import exact
 from flows.execution import Summary, begin, execute
 from flows.order import InlineMatrix, Order
+from flows.plan import agree
 from flows.progress import CURRENT, LineReporter
-from flows.results import Run, counts
-from flows.resume import reopen
+from flows.results import Run, counts, uuid7
+from flows.resume import Fate, chosen, reopen
 from kernels.errors import UsageError
 
 Names = Annotated[list[str], Field(description="Names to keep; empty keeps all.")]
@@ -41,6 +43,8 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
     cold: bool | None = None,
     workers: Annotated[int, Field(ge=1)] | None = None,
     programs: bool = False,
+    run: str | None = None,
+    plan: str | None = None,
     resume: str | None = None,
 ) -> State[Any]:
     """Measure a matrix on this machine and store every sample as Parquet.
@@ -63,33 +67,41 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own; empty takes one at a time.
         programs: keep the text of every compiled program, under hlo/ by its hash.
+        run: id of the run, a UUIDv7 that whoever submits it has made: one that is unfinished here is gone on with, of
+            one that is complete nothing is left to do.
+        plan: hash of the plan that the submitter has; where it is another here, nothing is measured.
         resume: id of a run that was killed or interrupted, to be gone on with as it was begun; of the other
             parameters, results alone counts then.
 
     Returns:
         The state, as ``flows.states`` names it; what was measured is stored in every one of them.
     """
-    parameters = {name: value for name, value in locals().items() if name != "resume"}
+    parameters = {name: value for name, value in locals().items() if name not in ("run", "plan", "resume")}
     try:
+        exact(parameters)
         parameters["results"] = settle(results)
-        if resume:
-            run, journal, notes = reopen(resume, parameters["results"])
+        found = chosen(run, parameters["results"]) if run and not resume else None
+        if found is Fate.ENDED:
+            return states.nothing_to_do(f"run {run} came to its end; its results are stored")
+        if resume or found is Fate.UNFINISHED:
+            measured, journal, notes = reopen(str(resume or run), parameters["results"])
             notes.append(f"{len(journal.story.turns)} turns were taken before")
         else:
             order = Order.from_parameters(parameters)
-            run = Run(order, command(order))
-            journal, notes = begin(run)
+            agree(order, plan)
+            measured = Run(order, command(order), run or str(uuid7()))
+            journal, notes = begin(measured)
     except UsageError as error:
         return states.refused(str(error))
-    summary = Summary(run)
+    summary = Summary(measured)
     with journal:
-        report = shown(CURRENT.get() or LineReporter(get_run_logger()), run.order)
-        for note in [*notes, *stale.tell(run)]:
+        report = shown(CURRENT.get() or LineReporter(get_run_logger()), measured.order)
+        for note in [*notes, *stale.tell(measured)]:
             report.note(note)
         execute(summary, report, journal)
-    found = counts(summary.measurements, run.order.filters)
-    state = states.ended(found, summary.unsent)
-    events.finished(run.id, run.order.matrix.name, run.order.root.address, found, state)
+    totals = counts(summary.measurements, measured.order.filters)
+    state = states.ended(totals, summary.unsent)
+    events.finished(measured.id, measured.order.matrix.name, measured.order.root.address, totals, state)
     return state
 
 

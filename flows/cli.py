@@ -19,6 +19,7 @@ from rich.table import Table
 from flows.compare_command import compare
 from flows.history_command import history
 from flows.query_command import query
+from flows.sweep_command import sweep
 from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, starting
 from kernels.case import Backend
@@ -40,6 +41,7 @@ app.command(query)
 app.command(compare)
 app.command(history)
 app.command(compact)
+app.command(sweep)
 app.command(verify)
 
 Flag = Annotated[bool, Parameter(negative="")]

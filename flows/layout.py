@@ -21,6 +21,10 @@ _KEY = re.compile(
 )
 
 
+PLANS = "plans/"
+"""Plans of sweeps stand below it, each under its own hash."""
+
+
 class Kind(StrEnum):
     """What a file of results is."""
 
@@ -196,6 +200,18 @@ def marker_key(day: date, run_id: str) -> str:
         The key.
     """
     return f"runs/date={day}/_{run_id}.json"
+
+
+def plan_key(sha256: str) -> str:
+    """Give the key of a sweep's plan.
+
+    Args:
+        sha256: of the plan.
+
+    Returns:
+        The key.
+    """
+    return f"{PLANS}{sha256}.parquet"
 
 
 def manifest_key(day: date, generation: int) -> str:

@@ -43,7 +43,7 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
 
     Args:
         root: of the results.
-        text: name of a ready question, or SQL over the views timings, runs, samples and latest.
+        text: name of a ready question, or SQL over the views timings, runs, plans, samples and latest.
         values: parameter to its value.
 
     Returns:

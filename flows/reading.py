@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 
 from flows import schema
 from flows.holdings import THREADS, Held, Holdings, holdings
-from flows.layout import Kind
+from flows.layout import PLANS, Kind
+from flows.plan import unsound
 from flows.storage import Root, StorageError
 
 VIEWS = (Path(__file__).parent / "queries" / "views.sql").read_text(encoding="utf-8")
@@ -25,6 +27,7 @@ VIEWS = (Path(__file__).parent / "queries" / "views.sql").read_text(encoding="ut
 _DATE = pa.field("date", pa.date32())
 _NEEDED = {"timings": {"run_id", "case_id", "phase"}, "runs": {"run_id"}}
 _SCHEMAS = {"timings": schema.TIMINGS, "runs": schema.RUNS}
+_PLAN = re.compile(rf"{PLANS}[0-9a-f]{{64}}\.parquet")
 
 
 @dataclass(slots=True)
@@ -36,12 +39,14 @@ class Reading:
         connection: to an in-memory database that can reach no file and no network but through the views.
         files: what is read.
         aside: key to the reason why it is not.
+        plans: keys of the plans of sweeps.
     """
 
     root: Root
     connection: duckdb.DuckDBPyConnection
     files: list[Held] = field(default_factory=list)
     aside: dict[str, str] = field(default_factory=dict)
+    plans: list[str] = field(default_factory=list)
 
     def damaged(self) -> dict[str, str]:
         """Look for files that are not what they seemed to be by name and size: all of them are read.
@@ -68,8 +73,9 @@ class Reading:
                 return f"damaged: {' '.join(str(error).split())}"
 
         with ThreadPoolExecutor(2) as pool:
-            found = zip(self.files, pool.map(one, self.files), strict=True)
-            return {file.key: reason for file, reason in found if reason is not None}
+            found = [(file.key, reason) for file, reason in zip(self.files, pool.map(one, self.files), strict=True)]
+        found += [(key, unsound(key, self.root.read(key))) for key in self.plans]
+        return {key: reason for key, reason in found if reason is not None}
 
 
 def look(root: Root, without: dict[str, str]) -> Reading:
@@ -90,7 +96,8 @@ def look(root: Root, without: dict[str, str]) -> Reading:
     filesystem, base = root.filesystem()
     _open_unmarked(found, filesystem, base)
     files = [file for _, file in sorted(found.files.items())]
-    reading = Reading(root, _database(), files, found.aside)
+    plans = [stored.key for stored in root.files(PLANS) if _PLAN.fullmatch(stored.key) and stored.key not in without]
+    reading = Reading(root, _database(), files, found.aside, plans)
     tables = {
         f"{name}_files": _dataset([file for file in files if file.place.table == name], columns, filesystem, base)
         for name, columns in _SCHEMAS.items()
@@ -99,6 +106,7 @@ def look(root: Root, without: dict[str, str]) -> Reading:
     ids = pa.array(sorted({file.place.id for file in unmarked}), pa.string())
     for name, table in (*tables.items(), ("rowless_runs", _rowless(unmarked, filesystem, base))):
         reading.connection.register(name, table)
+    reading.connection.register("plans_files", _plans(plans, filesystem, base))
     reading.connection.register("unmarked", pa.table({"run_id": ids}))
     reading.connection.execute(VIEWS)
     return reading
@@ -149,6 +157,14 @@ def _dataset(files: list[Held], columns: pa.Schema, filesystem: Any, base: str) 
         filesystem=filesystem,
         partitions=[ds.field("date") == pa.scalar(file.place.day) for file in files],
     )
+
+
+def _plans(keys: list[str], filesystem: Any, base: str) -> Any:
+    """Make a dataset of the plans of sweeps."""
+    if not keys:
+        return schema.PLANS.empty_table()
+    paths = [f"{base}/{key}" for key in keys]
+    return ds.dataset(paths, schema=_plain(schema.PLANS), format="parquet", filesystem=filesystem)
 
 
 def _open_unmarked(found: Holdings, filesystem: Any, base: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import secrets
@@ -16,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows import schema
+from flows import plan, schema
 from flows.order import Order
 from flows.validity import arrays
 from kernels.case import Backend, Case
@@ -83,17 +82,9 @@ class Run:
         """Write out what is to be measured.
 
         Returns:
-            The matrix, the filters and the sampling as JSON, and its sha256.
+            The matrix, the filters and the sampling as JSON; and the plan's hash, in which its cells are too.
         """
-        order = self.order
-        plan = {
-            "matrix": {k: v for k, v in asdict(order.matrix).items() if k != "sampling"},
-            "filters": asdict(order.filters),
-            "sampling": order.sampling.to_json(),
-            "workers": order.workers,
-        }
-        text = json.dumps(plan, sort_keys=True)
-        return text, hashlib.sha256(text.encode()).hexdigest()
+        return plan.settings(self.order), plan.plan_hash(self.order)
 
     def row(self, measurements: Iterable[Row]) -> dict[str, Any]:
         """Make the run's row.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from flows.journal import Journal, place
-from flows.layout import marker_key
+from flows.layout import begun, marker_key
 from flows.layout import place as place_of
 from flows.order import Order
 from flows.results import Run
@@ -18,6 +19,9 @@ from flows.upload import PATIENCE_S
 from kernels import device_lock
 from kernels.errors import UsageError
 from kernels.run import Past
+
+_LONGEST_WAIT = timedelta(days=31)
+"""Between the making of a run's id and its begin."""
 
 
 def head(run: Run) -> dict[str, Any]:
@@ -83,6 +87,50 @@ def reopen(run_id: str, results: str) -> tuple[Run, Journal, list[str]]:
         journal.__exit__(None, None, None)
         raise
     return run, journal, notes
+
+
+class Fate(StrEnum):
+    """What became of a run whose id somebody has chosen."""
+
+    UNKNOWN = "unknown"
+    UNFINISHED = "unfinished"
+    ENDED = "ended"
+
+
+def chosen(run_id: str, results: str) -> Fate:
+    """Find out what became of a run, by its id.
+
+    Args:
+        run_id: a UUIDv7, as whoever submits a run has made it.
+        results: the root that it writes to.
+
+    Returns:
+        What is known of it here and under the root.
+
+    Raises:
+        UsageError: that is no UUIDv7, or the root is none.
+        StorageError: the root cannot be read, for a reason that will not go away by itself.
+    """
+    try:
+        version = uuid.UUID(run_id).version if str(uuid.UUID(run_id)) == run_id else None
+    except ValueError:
+        version = None
+    if version != 7:
+        raise UsageError(f"run {run_id}: no UUIDv7 in lower case; leave it out, and a new run makes its own")
+    target = root(results)
+    own = spool(target)
+    if place(own.folder, run_id).is_file():
+        return Fate.UNFINISHED
+    day, today = begun(run_id).date(), datetime.now(UTC).date()
+    if today - day > _LONGEST_WAIT:
+        raise UsageError(f"run {run_id}: its id was made on {day}; choose a new one, as sweep does")
+    # A run stands under the day on which it began, and may have waited for its worker since its id was made.
+    while day <= today:
+        key = marker_key(day, run_id)
+        if own.path(key).is_file() or _has(target, key):
+            return Fate.ENDED
+        day += timedelta(days=1)
+    return Fate.UNKNOWN
 
 
 def past(journal: Journal) -> Past:

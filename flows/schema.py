@@ -69,6 +69,23 @@ TIMINGS = _schema(
 )
 """One row per case and phase."""
 
+PLANS = _schema(
+    ("plan_hash", pa.string(), "sha256 of the plan that the cell belongs to, as in runs"),
+    ("case_id", pa.string(), "kernel-framework-mode-size-dtype-backend, the derivative before the backend when not 0"),
+    ("kernel", pa.string(), "name of the computation"),
+    ("framework", pa.string(), "numpy, numba, jax, torch, tensorflow, python"),
+    ("mode", pa.string(), "how the framework runs it"),
+    ("size", pa.string(), "size label"),
+    ("dims", pa.string(), "dimensions of the size, as JSON"),
+    ("dtype", pa.string(), "dtype of the case, by its name"),
+    ("derivative", pa.int8(), "0 the value, 1 the gradient, 2 a Hessian-vector product"),
+    ("backend", pa.string(), "where the arrays are to live: cpu, gpu, tpu"),
+    ("source", pa.string(), "file or module of a kernel of the user's own; null for the suite's"),
+    ("source_sha256", pa.string(), "sha256 of that file"),
+    ("reason", pa.string(), "why the cell is skipped; null where it is to be measured"),
+)
+"""One row per planned cell of a sweep."""
+
 RUNS = _schema(
     ("run_id", pa.string(), "the run's id, a UUIDv7"),
     ("started_at", _UTC, "begin of the run"),

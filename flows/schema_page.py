@@ -16,9 +16,10 @@ _HEAD = f"""# The schema of the results
 
 Written by `make docs` from `flows/schema.py`; a test fails when it is stale. Schema version {schema.VERSION}.
 
-There are two tables: `timings` has a row per case and phase, `runs` a row per run. Every column may be null, and what
-is not known is null: never NaN, never zero. Columns are only ever added; in a file of an older version the newer ones
-are missing, so read with `union_by_name` (DuckDB) or a schema (Arrow, pandas).
+There are three tables: `timings` has a row per case and phase, `runs` a row per run, `plans` a row per cell that a
+sweep had planned. Every column may be null, and what is not known is null: never NaN, never zero. Columns are only
+ever added; in a file of an older version the newer ones are missing, so read with `union_by_name` (DuckDB) or a schema
+(Arrow, pandas).
 
 Units end names: `_ns` nanoseconds, `nbytes` bytes; counts and shares have none. Times of day are UTC, to the
 microsecond. Medians and minima are per call; `samples` are totals, over as many calls as `inner_calls` says for their
@@ -39,6 +40,7 @@ _LAYOUT = f"""
 <root>/runs/date=YYYY-MM-DD/compact-<uuid7>.parquet           rows of a day's runs, after a compaction
 <root>/runs/date=YYYY-MM-DD/_<run_id>.json                    the run's marker
 <root>/runs/date=YYYY-MM-DD/_compact-<generation>.json        the manifest of a compaction
+<root>/plans/<sha256>.parquet                                 the plan of a sweep, by its content
 <root>/hlo/<sha256>.txt.zst                                   a compiled program, by its content
 <root>/output/date=YYYY-MM-DD/<run_id>/<case_id>.txt          what a kernel printed
 ```
@@ -74,7 +76,7 @@ def page() -> str:
         Markdown.
     """
     words = "".join(f"\n- `{name}`: {', '.join(values)}" for name, values in WORDS.items())
-    tables = (_table("timings", schema.TIMINGS), _table("runs", schema.RUNS))
+    tables = (_table("timings", schema.TIMINGS), _table("runs", schema.RUNS), _table("plans", schema.PLANS))
     return f"{_HEAD}{''.join(tables)}\n## Words\n\nThese columns hold no other words:\n{words}\n{_LAYOUT}"
 
 

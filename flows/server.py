@@ -138,7 +138,7 @@ def ensured() -> Iterator[Callable[[], None]]:
     from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 
     if get_current_settings().api.url:
-        yield lambda: None
+        yield reach
         return
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1")))
@@ -146,6 +146,31 @@ def ensured() -> Iterator[Callable[[], None]]:
     _OWN.add(server.url)
     with temporary_settings({PREFECT_API_URL: server.url}):
         yield server.wait
+
+
+def reach() -> None:
+    """See that the Prefect server that the settings name answers.
+
+    Raises:
+        UsageError: it does not.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
+
+    url = get_current_settings().api.url
+    try:
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
+            error = client.api_healthcheck()
+    except (RuntimeError, OSError) as raised:
+        error = raised
+    if error is not None:
+        from flows.s3_errors import without_secrets  # botocore takes a while to import
+
+        cause = error.__cause__ or error
+        raise UsageError(
+            f"PREFECT_API_URL {without_secrets(str(url))}: no Prefect server answers there ({cause}); start it, set the"
+            " variable to one that runs, or unset it (prefect config unset PREFECT_API_URL too) to measure without one"
+        )
 
 
 def shared() -> bool:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from flows.durable import file_sha256
+from flows.layout import PLANS
 from flows.s3 import S3Root
 from flows.spool import Spool, is_marker
 from flows.storage import ConflictError, Put, Root, StorageError
@@ -178,8 +179,8 @@ class _Upload:
         except FileNotFoundError:
             return True  # another uploader has stored it; a marker that names it is held against the root
         except ConflictError as error:
-            # A program is named by its own hash: other bytes are the same program, packed by another library.
-            if not key.startswith("hlo/"):
+            # Named by its own hash, a program or a plan is the same in other bytes, packed by another library.
+            if not key.startswith(("hlo/", PLANS)):
                 self._fail(result.conflicts, key, str(error))
                 return False
             put = Put.THERE

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import pyarrow.parquet as pq
 
 from flows.copies import TABLES, Copies, GoneError, UnsoundError
 from flows.holdings import THREADS, Held, Holdings, holdings
-from flows.layout import Entry, Kind, Manifest, manifest_key, marker_key, place, read_marker
+from flows.layout import PLANS, Entry, Kind, Manifest, manifest_key, marker_key, place, read_marker
+from flows.plan import unsound
 from flows.problems import Problem, aside, at_work, incomplete
-from flows.storage import Root
+from flows.storage import Root, StorageError
 
 _IDENTITY = {"timings": ("run_id", "case_id", "phase"), "runs": ("run_id",)}
 
@@ -78,9 +80,21 @@ def verify(root: Root, now: datetime | None = None) -> Verified:
     with ThreadPoolExecutor(THREADS) as pool:
         for day, keys in sorted(days.items()):
             result.problems += _Day(root, found, day, keys, pool).problems()
+    result.problems += filter(None, map(partial(_plan, root), [stored.key for stored in root.files(PLANS)]))
     result.rows = sum(held.entry.rows for held in found.files.values() if held.entry and held.entry.table == "timings")
     result.problems.sort()
     return result
+
+
+def _plan(root: Root, key: str) -> Problem | None:
+    """Look whether a sweep's plan is what its name says."""
+    try:
+        reason = unsound(key, root.read(key))
+    except StorageError as error:
+        if error.status != 404:
+            raise
+        return None
+    return None if reason is None else Problem("damaged", key, reason, "delete it; the same sweep stores it again")
 
 
 class _Day:

@@ -1,5 +1,5 @@
 -- What every query reads. Registered before it: timings_files and runs_files, the files that count; rowless_runs, of
--- runs that left timings alone; unmarked, the ids of runs without a marker.
+-- runs that left timings alone; unmarked, the ids of runs without a marker; plans_files, the plans of sweeps.
 
 create view timings as from timings_files;
 
@@ -9,6 +9,9 @@ select
     * replace (coalesce(complete, false) and run_id not in (from unmarked) as complete),
     if(coalesce(complete, false) and run_id not in (from unmarked), 'complete', 'incomplete') as status,
 from (from runs_files union all by name from rowless_runs);
+
+-- One row per planned cell of a sweep; plan_hash is that of the runs that were to measure it. A plan is stored once.
+create view plans as select distinct * from plans_files;
 
 -- One row per sample. Rounds and samples count from 1; elapsed_ns is per call, total_ns over inner_calls calls.
 create view samples as
