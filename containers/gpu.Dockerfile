@@ -16,6 +16,8 @@ ARG LOCKS="gpu.lock"
 COPY containers/install.sh containers/gpu*.lock containers/wheels /build/
 RUN --mount=type=cache,target=/root/.cache/pip --mount=type=secret,id=ca \
     sh /build/install.sh /opt/venv $LOCKS
+# The pages of a Prefect server that people look at: an image has its worker's, and its own is looked at by nobody.
+RUN rm -rf /opt/venv/lib/python3*/site-packages/prefect/server/ui*
 
 FROM packages AS sbom
 COPY containers/sbom.sh containers/sbom.lock /build/
