@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -195,7 +194,7 @@ def test_a_docker_worker_runs_the_deployment_and_results_reach_s3(
             )  # fmt: skip
             digest = engine.digest(image)
             named = {f"JITMATRIX_IMAGE_{backend}": digest for backend in ("CPU", "GPU", "TPU")}
-            server.prefect("--no-prompt", "deploy", "--name", "bench/cpu", **named)
+            server.prefect("--no-prompt", "deploy", "--name", "cpu", **named)
             worker = server.spawn(
                 [*PREFECT, "worker", "start", "--pool", "jitmatrix-cpu", "--type", "docker"], "worker"
             )
@@ -209,7 +208,6 @@ def test_a_docker_worker_runs_the_deployment_and_results_reach_s3(
                 assert "Completed" in told
             finally:
                 end(worker)
-                shutil.copy(tmp_path / "worker.log", BUILDS / "worker.log")
         kept = bucket.contents()
         assert sorted({key.split("/")[1] for key in kept}) == ["runs", "timings"]
         (runs,) = [body for key, body in kept.items() if key.startswith("r/runs/") and key.endswith(".parquet")]
