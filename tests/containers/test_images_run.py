@@ -20,6 +20,7 @@ from containers.build import BUILDS
 from containers.build import build as build_image
 from containers.engine import Engine
 from containers.variant import Variant
+from kernels.errors import UsageError
 from tests.flows.conftest import PREFECT, ROOT
 from tests.flows.prefect_server import end, running
 from tests.flows.seaweed import ADMIN, REGION, Bucket, SeaweedServer
@@ -219,8 +220,6 @@ def test_a_docker_worker_runs_the_deployment_and_results_reach_s3(
 
 
 def test_a_base_without_python_or_without_a_shell_is_told_in_one_line(engine: Engine, tmp_path: Path) -> None:
-    from kernels.errors import UsageError
-
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
     name = "localhost/jitmatrix-empty:test"
     subprocess.run([engine.name, "build", "--tag", name, str(tmp_path)], capture_output=True, check=True)
@@ -229,3 +228,22 @@ def test_a_base_without_python_or_without_a_shell_is_told_in_one_line(engine: En
             build_image(Variant.of("cpu"), engine, name)
     finally:
         subprocess.run([engine.name, "rmi", name], capture_output=True, check=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_too_little_space_is_told_before_anything_is_built(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.name != "podman":
+        pytest.skip("docker keeps images where its daemon was told to")
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "none", small], check=True)
+    try:
+        lines = ("[storage]", 'driver="vfs"', f'runroot="{small}/run"', f'graphroot="{small}/graph"')
+        (tmp_path / "storage.conf").write_text("\n".join(lines))
+        monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
+        with pytest.raises(UsageError, match=r"0\.1 GB are free where podman keeps images, .*; make room"):
+            build_image(Variant.of("cpu"), engine, base.NAME)
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
