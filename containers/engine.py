@@ -177,7 +177,8 @@ class Engine:
             tar = subprocess.run([self.name, "cp", f"{made}:{path}", "-"], capture_output=True, check=True).stdout
             return _only_file(tar)
         finally:
-            self._told("rm", made)
+            # With the volume that it was made with, which has no name.
+            self._told("rm", *(["--volumes"] if self.name != "buildah" else []), made)
 
     def storage(self) -> Path | None:
         """Find where the engine keeps images.

@@ -201,7 +201,13 @@ def test_a_docker_worker_runs_the_deployment_and_results_reach_s3(
             )
             try:
                 # Loopback is where the server and the storage of this test are; a limit of memory is the machine's own.
-                here = ("network_mode=host", "image_pull_policy=Never", "mem_limit=4g", "memswap_limit=4g")
+                here = (
+                    "network_mode=host",
+                    "image_pull_policy=Never",
+                    "mem_limit=4g",
+                    "memswap_limit=4g",
+                    "volumes=[]",
+                )
                 chosen = [word for each in here for word in ("--job-variable", each)]
                 filters = ("matrix=smoke", 'kernel=["double"]', 'framework=["numpy"]', "rounds=1")
                 asked = [word for each in (*filters, f"results=s3://{bucket.name}/r") for word in ("--param", each)]
