@@ -18,7 +18,9 @@ from rich.table import Table
 
 from flows.compare_command import compare
 from flows.history_command import history
+from flows.deploy_command import deploy
 from flows.query_command import query
+from flows.report_command import report
 from flows.sweep_command import sweep
 from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, starting
@@ -38,11 +40,13 @@ app = App(
     result_action="return_value",
 )
 app.command(query)
+app.command(report)
 app.command(compare)
 app.command(history)
 app.command(compact)
 app.command(sweep)
 app.command(verify)
+app.command(deploy)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Axis = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]

@@ -175,9 +175,14 @@ def _baselines(root: Root, baseline: str | None, planned: Planned) -> dict[Backe
             found[backend] = resolve(root, str(baseline), backend.value)
         except UsageError as error:
             missing = error
-    if missing is not None and not found:
+    # Before the first sweep of a root nothing is the latest: it is what later ones are compared with.
+    if missing is not None and not found and not (baseline == "latest" and not _any_run(root)):
         raise UsageError(f"baseline {baseline}: {missing}")
     return found
+
+
+def _any_run(root: Root) -> bool:
+    return next(iter(root.files("runs/")), None) is not None
 
 
 def _store(planned: Planned, root: Root) -> str:
