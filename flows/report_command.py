@@ -1,0 +1,47 @@
+"""The command `jitmatrix report`: one HTML file about stored runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from kernels.errors import UsageError
+
+
+def report(
+    *,
+    run: Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)] = None,
+    since: str | None = None,
+    results: str | None = None,
+    to: Path = Path("report.html"),
+    baseline: str = "numpy/eager",
+) -> int:
+    """Write a report of stored runs: one HTML file that opens from disk and needs no network.
+
+    Args:
+        run: a run's id or its beginning, latest, latest~1, a day, image:NAME; may be repeated. Without it, the newest
+            complete run of each case.
+        since: instead, all complete runs begun on this day (YYYY-MM-DD, UTC) or later.
+        results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
+        to: the file; one that is there is replaced.
+        baseline: framework/mode that the others are compared with.
+    """
+    from flows.durable import publish
+    from flows.report_data import gather
+    from flows.report_page import page
+    from flows.settings import settings
+    from flows.storage import root
+
+    target = root(results or settings().results, to_read=True)
+    data = gather(target, run or (), since, baseline)
+    for key, reason in sorted(data.aside.items()):
+        sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
+    try:
+        publish(to, page(data, target.address).encode())
+    except OSError as error:
+        raise UsageError(f"--to {to}: {error.strerror or error}; name a file that can be written") from None
+    sys.stdout.write(f"{to}: {len(data.cases)} cases of {len(data.runs)} runs\n")
+    return 0

@@ -1,0 +1,135 @@
+"""The report of stored runs: what it says, what it is not led astray by, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.query import ask
+from flows.report_data import gather
+from flows.report_page import page
+from flows.storage import LocalRoot
+from kernels.errors import UsageError
+from kernels.progress import duration
+from tests.flows.conftest import Command
+from tests.flows.reported import write_report_runs
+from tests.flows.stored import write_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CASES = 60
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("reported")
+    write_report_runs(root, CASES, runs=2)
+    return root
+
+
+@pytest.fixture(scope="module")
+def opened(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[str]]]:
+    """Open the report from disk, without a network."""
+    if CHROMIUM is None:
+        pytest.skip(
+            "NO CHROMIUM ON PATH: the report's page was not opened; install chromium (Debian: apt-get install chromium)"
+        )
+    from playwright.sync_api import sync_playwright
+
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(page(gather(LocalRoot(stored)), "results"), encoding="utf-8")
+    said: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        tab = browser.new_context(offline=True).new_page()
+        tab.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on(
+            "request",
+            lambda request: said.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
+        )
+        tab.goto(file.as_uri())
+        tab.wait_for_function("window.report")
+        tab.evaluate("window.report.drawn()")
+        yield tab, said
+        browser.close()
+
+
+def test_it_has_every_case_and_refers_to_nothing_outside(stored: Path) -> None:
+    text = page(gather(LocalRoot(stored)), "results")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    assert len(json.loads(found[1])["timings"]) == CASES
+    assert not re.search(r"""<[^>]+(src|href)=["']?https?:""", text)
+
+
+def test_words_of_a_kernel_cannot_become_markup(stored: Path) -> None:
+    text = page(gather(LocalRoot(stored)), "<script>alert(1)</script>")
+    assert "<script>alert(1)" not in text
+    assert "twofold <b>" not in text
+
+
+def test_a_browser_opens_it_without_an_error_and_asks_no_network(opened: tuple[Any, list[str]]) -> None:
+    tab, said = opened
+    assert said == []
+    assert tab.locator(".view svg, .view canvas").count() == tab.locator(".figure").count()
+
+
+def test_numbers_on_the_page_are_those_of_the_results(opened: tuple[Any, list[str]], stored: Path) -> None:
+    tab, _ = opened
+    steady = ask(LocalRoot(stored), "from cases where steady_ns is not null", {}).table.to_pylist()
+    rows = {
+        row.split("\t")[0]: row for row in tab.locator("#table tbody tr").evaluate_all("r => r.map(x => x.innerText)")
+    }
+    assert len(rows) == CASES
+    for case in steady:
+        assert duration(case["steady_ns"]) in rows[case["case_id"]]
+
+
+def test_filters_narrow_the_table_and_headings_sort_it(opened: tuple[Any, list[str]], stored: Path) -> None:
+    tab, said = opened
+    tab.select_option("select[name=framework]", "numpy")
+    query = "from cases where framework = 'numpy' and steady_ns is not null order by steady_ns desc"
+    wanted = [row["case_id"] for row in ask(LocalRoot(stored), query, {}).table.to_pylist()]
+    heading = tab.locator("th[data-key=median]")
+    heading.locator("button").click()
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    ids = tab.locator("#table tbody tr td:first-child").all_inner_texts()
+    assert ids[: len(wanted)] == wanted
+    tab.locator("button[type=reset]").click()
+    tab.wait_for_function(f"document.querySelectorAll('#table tbody tr').length === {CASES}")
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--run", "01"), "give more of the id"),
+        (("--run", "nothing"), "no such run"),
+        (("--since", "2999-01-01"), "no complete run began then or later"),
+        (("--since", "soon"), "YYYY-MM-DD"),
+        (("--run", "latest", "--since", "2025-01-01"), "give one of them"),
+        (("--baseline", "jax"), "unknown baseline"),
+    ],
+)
+def test_what_cannot_be_reported_is_one_line(
+    stored: Path, jitmatrix: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    ended = jitmatrix("report", "--results", str(stored), *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_incomplete_run_and_an_empty_root_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no results yet"):
+        gather(LocalRoot(tmp_path))
+    cut = write_run(tmp_path, suspended=True)
+    with pytest.raises(UsageError, match="incomplete"):
+        gather(LocalRoot(tmp_path), [cut.id])
