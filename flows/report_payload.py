@@ -13,7 +13,8 @@ COLUMNS = (
     "case_id", "kernel", "framework", "mode", "name", "size", "dims", "dtype", "derivative", "backend", "cold",
     "machine", "workers", "run_id", "status", "panel", "extent", "trace_ns", "lower_ns", "compile_ns", "first_call_ns",
     "retrace_ns", "reload_ns", "steady_ns", "roofline_share", "work_operations", "times", "times_least", "times_most",
-    "times_note", "calls", "calls_least", "calls_most", "against", "calls_note", "compile_in_calls", "first_call_in_calls", "spread",
+    "times_note", "calls",
+    "calls_least", "calls_most", "against", "calls_note", "compile_in_calls", "first_call_in_calls", "spread",
     "spread_note", "exponent", "note",
 )  # fmt: skip
 """Columns of a case that the page knows."""
