@@ -1,4 +1,4 @@
-"""Statistics of rounds and samples: headline, two-level bootstrap, break-even, and whether two cases differ.
+"""Statistics of rounds and samples: headline, two-level bootstrap, speed-up and break-even.
 
 Rounds are processes. Timings of one process are no independent samples of a case: between-process variance is several
 times the within-process variance, and whatever ignores that calls most identical pairs different. Every interval here
@@ -20,9 +20,6 @@ Rounds = Sequence[Sequence[float]]
 """Nanoseconds per call: rounds of samples."""
 
 RESAMPLES = 1000
-
-CERTAINTY = 0.99
-"""Confidence at which two timings are called different: of identical pairs, at most one in a hundred is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,43 +172,6 @@ def speed_up(timing: Drawn, baseline: Drawn) -> Estimate:
     return _estimate(baseline.value / timing.value, baseline.draws / timing.draws)
 
 
-def verdict(baseline: Rounds, candidate: Rounds, smallest: float = 0.05) -> tuple[Estimate, Verdict]:
-    """Tell whether a candidate takes another time than its baseline.
-
-    The rounds are the independent units: each gives the logarithm of its median, and Welch's t-test, which does not
-    presume equal variances, compares the two means (Welch, Biometrika 34, 1947). A test alone would call differences
-    that nobody cares about, so a difference must also reach ``smallest``. Heavy tails make the test miss, not lie:
-    by simulation with 5 rounds each, at most 0.8 % of identical pairs are called different, whatever the noise (with 2
-    or 3 rounds, 2 % where processes fall on two levels, for so few can agree by chance);
-    a tenth is found in 100, 87 and 24 % of pairs where rounds scatter by 1, 3 and 6 %. A permutation test of 5 and 5
-    rounds can reach 99 % by complete separation alone, and finds less.
-
-    Args:
-        baseline: nanoseconds per call, at least one round.
-        candidate: nanoseconds per call of what is compared with it.
-        smallest: the least relative difference that matters.
-
-    Returns:
-        candidate / baseline, above 1 is slower, with its 95 % interval; and the verdict: faster or slower at 99 %
-        confidence and by at least ``smallest``, same where the interval lies within ``smallest`` of 1, else unclear.
-        With one round on either side there is no scatter to judge by: the interval is open and the verdict unclear.
-    """
-    before, after = (np.log([np.median(round_) for round_ in rounds]) for rounds in (baseline, candidate))
-    difference = float(after.mean() - before.mean())
-    errors = np.array([x.var(ddof=1) / x.size if x.size > 1 else np.inf for x in (before, after)])
-    error = float(np.sqrt(errors.sum()))
-    if not np.isfinite(error):
-        return Estimate(float(np.exp(difference)), 0.0, float("inf")), Verdict.UNCLEAR
-    parts = errors**2 / (np.array([before.size, after.size]) - 1)
-    freedom = errors.sum() ** 2 / parts.sum() if error > 0 else float(before.size + after.size - 2)
-    reach = error * _student(0.95, freedom)
-    ratio = Estimate(*(float(np.exp(difference + shift)) for shift in (0.0, -reach, reach)))
-    matters = np.log1p(smallest)
-    if abs(difference) >= matters and abs(difference) > error * _student(CERTAINTY, freedom):
-        return ratio, Verdict.SLOWER if difference > 0 else Verdict.FASTER
-    return ratio, Verdict.SAME if abs(difference) + reach < matters else Verdict.UNCLEAR
-
-
 def break_even(first_call: Drawn, steady: Drawn, eager: Drawn) -> Estimate | None:
     """Estimate after how many calls compilation has paid for itself.
 
@@ -242,11 +202,3 @@ def _estimate(value: float, draws: np.ndarray) -> Estimate:
 def _interval(draws: np.ndarray) -> tuple[float, float]:
     low, high = np.quantile(draws, (0.025, 0.975))
     return float(low), float(high)
-
-
-def _student(confidence: float, freedom: float) -> float:
-    """Give the value that Student's t stays within; with t = sqrt(f) tan(a) its density is a power of a cosine."""
-    angle = np.linspace(0.0, np.pi / 2, 4097)
-    density = np.cos(angle) ** (freedom - 1)
-    area = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    return float(np.sqrt(freedom) * np.tan(np.interp(confidence, area / area[-1], angle)))

@@ -22,7 +22,6 @@ CHECKS = (
     "agreement",
     "reproducibility",
     "coverage",
-    "aa",
     "compare",
     "cost",
     "workers",

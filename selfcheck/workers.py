@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from flows.ratios import interval
 from kernels.assignment import Assignment, Role
 from kernels.case import Case
 from kernels.measurement import Outcome
 from kernels.schedule import Turn, turns
-from kernels.statistics import Rounds, verdict
+from kernels.statistics import Rounds
 from kernels.timing import Sampling
 from kernels.workers import Workers
 from selfcheck.figure import Report, at_least, at_most
@@ -66,7 +67,7 @@ def measure(settings: Settings) -> Report:
     ratios = {cell: _median(both[2]) / _median(both[1]) for cell, both in rounds.items()}
     away = max(100 * abs(ratio - 1) for ratio in ratios.values())
     gain = median(alone / together for alone, together in zip(walls[1], walls[2], strict=True))
-    certain = {cell: verdict(both[1], both[2])[0] for cell, both in rounds.items()}
+    certain = {cell: interval([both[1]], [both[2]])[0] for cell, both in rounds.items()}
     return Report(
         (
             at_least("throughput of two pinned workers over that of one", gain, 1.8),

@@ -25,17 +25,16 @@ def case(kernel: str, mode: str, size: str, file: str | None = None) -> Case:
 
 
 CHAINS = {"jax/jit": "chain_jax", "numpy/eager": "chain_numpy"}
-"""Mode to its kernel of about 130 us in ``chain.py``; the kernel with ``_more`` behind it does a tenth more."""
+"""Mode to its kernel of about 130 us in ``chain.py``."""
 
 
-def chain(mode: str, more: bool = False) -> Case:
+def chain(mode: str) -> Case:
     """Make a case of a kernel of about 130 us.
 
     Args:
         mode: of ``CHAINS``.
-        more: with a tenth more iterations.
 
     Returns:
         The case.
     """
-    return case(CHAINS[mode] + ("_more" if more else ""), mode, "S", "chain")
+    return case(CHAINS[mode], mode, "S", "chain")

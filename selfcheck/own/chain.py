@@ -56,6 +56,4 @@ def kernel(name: str, framework: str, steps: int, width: int) -> Kernel:
 
 
 JAX = kernel("chain_jax", "jax", 500, 512)
-JAX_MORE = kernel("chain_jax_more", "jax", 550, 512)
 NUMPY = kernel("chain_numpy", "numpy", 100, 128)
-NUMPY_MORE = kernel("chain_numpy_more", "numpy", 110, 128)
