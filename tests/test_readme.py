@@ -19,6 +19,7 @@ ELSEWHERE = {
     "make test": ".ci/run",
     "export JITMATRIX_HOME": "tests/flows/test_deployment.py",
     ".venv/bin/prefect": "tests/flows/test_deployment.py",
+    ".venv/bin/jitmatrix deploy": "tests/flows/test_deployment.py",
 }
 """Commands that run elsewhere in the same continuous integration: by the first words, and where."""
 
@@ -32,7 +33,7 @@ def test_commands_that_run_elsewhere_do_run_there() -> None:
     ci, deployment = ((ROOT / name).read_text() for name in (".ci/run", "tests/flows/test_deployment.py"))
     assert re.search(r"^make test ", ci, re.MULTILINE)
     assert re.search(r"^ *make bench ", ci, re.MULTILINE)
-    for words in ('"work-pool", "create", "jitmatrix-cpu", "--type", "process"', '"deploy", "--all"', '"bench/cpu"'):
+    for words in ('"deploy", "--create", "process"', 'worker("jitmatrix-cpu")', '"bench/cpu"'):
         assert words in deployment
 
 

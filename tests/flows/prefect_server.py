@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -108,6 +109,31 @@ class PrefectServer:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def jitmatrix(self, *arguments: str, status: int = 0, **variables: str) -> str:
+        """Run the project's command line in the server's folder.
+
+        Args:
+            arguments: such as ``deploy``.
+            status: with which it must end.
+            variables: of the environment, besides the server's; an empty one is taken out.
+
+        Returns:
+            What it printed, on both outputs.
+        """
+        given = {**self.environment, "PYTHONPATH": str(ROOT), **variables}
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.cli", *arguments],
+            env={name: value for name, value in given.items() if value},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
 
     @contextmanager
     def worker(self, pool: str) -> Iterator[Process]:

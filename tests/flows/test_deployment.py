@@ -26,8 +26,7 @@ def server(tmp_path: Path) -> Iterator[PrefectServer]:
 
 
 def test_every_deployment_deploys_and_runs_on_a_worker(server: PrefectServer, tmp_path: Path) -> None:
-    server.prefect("work-pool", "create", "jitmatrix-cpu", "--type", "process")
-    server.prefect("--no-prompt", "deploy", "--all")
+    server.jitmatrix("deploy", "--create", "process")
     # A schedule that nobody asked for would remove files.
     assert "'active': False" in server.prefect("deployment", "inspect", "compact/daily")
     closed = [write_run(tmp_path / "results") for _ in range(2)]

@@ -1,0 +1,70 @@
+"""docs/deploy.md: the way of one machine runs as it is written, and what the page names is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.flows.conftest import ROOT
+
+pytestmark = pytest.mark.faults
+
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.timeout(600)
+def test_one_machine_from_nothing_to_a_nightly_run(tmp_path: Path) -> None:
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    for name, command in (("python", ""), ("prefect", "-m prefect"), ("jitmatrix", "-m flows.cli")):
+        (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
+        (binaries / name).chmod(0o755)
+    (tmp_path / "flows").symlink_to(ROOT / "flows")
+    port = free_port()
+    commands = "".join(BLOCKS[:3]).replace(":4200", f":{port}")
+    assert commands.count("\n") == 9
+    last = ".venv/bin/prefect deployment inspect sweep/nightly; .venv/bin/prefect automation ls"
+    ending = "trap '{ kill %1; wait %1; .venv/bin/prefect server stop; } > /dev/null 2>&1' EXIT"
+    # Jobs of a shell that has no control of them ignore the signals that end a worker.
+    script = f"set -eum\n{ending}\n{commands}\n{last}\n"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_LOGGING_LEVEL": "INFO",
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+    }
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "finished in state Completed" in done.stdout + done.stderr or "Completed" in done.stdout, done.stdout
+    assert "'active': True" in done.stdout
+    assert "jitmatrix crashed runs" in done.stdout
+    assert re.search(r"complete +smoke", done.stdout), done.stdout
+
+
+def test_deployments_variables_and_files_that_the_page_names_are_there() -> None:
+    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    known = {f"{entry['entrypoint'].rpartition('.')[2]}/{entry['name']}" for entry in entries}
+    named = set(re.findall(r"\b(?:bench|compact|sweep)/[a-z-]+", PAGE)) - {"bench/gpu,"}
+    assert named == known
+    for file in re.findall(r"\((?!http)([a-z]+\.md)", PAGE):
+        assert (ROOT / "docs" / file).is_file()
+    for file in re.findall(r"`?((?:flows|containers)/[a-z]+\.(?:yaml|json))", PAGE):
+        assert (ROOT / file).is_file()
