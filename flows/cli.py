@@ -17,8 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.compare_command import compare
-from flows.history_command import history
 from flows.deploy_command import deploy
+from flows.history_command import history
 from flows.query_command import query
 from flows.report_command import report
 from flows.sweep_command import sweep

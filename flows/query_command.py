@@ -24,7 +24,7 @@ def query(
     """Ask stored results, in a folder or in S3: a ready question by its name, or SQL. Without one, list the questions.
 
     Args:
-        question: name of a ready question, or one SELECT over the views timings, runs, plans, samples, latest and cases.
+        question: name of a ready question, or a SELECT over the views timings, runs, plans, samples, latest, cases.
         results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
         format: table for people; csv, json or parquet for programs.
         set: a parameter of the question, as name=value, such as baseline=numba/njit; may be repeated.
