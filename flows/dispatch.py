@@ -12,9 +12,10 @@ import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import State, StateType
 from prefect.deployments import run_deployment
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling
 
+from flows.s3_errors import without_secrets
 from kernels.errors import UsageError
 
 POLL_S = 2.0
@@ -23,12 +24,17 @@ POLL_S = 2.0
 AWAY_S = 10.0
 """and after one to which the server gave no answer."""
 
+PATIENCE_S = 300.0
+"""Seconds that a server that is away is waited for before a run is made."""
+
 STARTING_S = 1800.0
 """So long a run may take from its worker to its first step, at least: an image with CUDA has several gigabytes."""
 
-_AWAY = (httpx.HTTPError, PrefectHTTPStatusError, RuntimeError, OSError)
+_AWAY = (httpx.HTTPError, RuntimeError, OSError)
+_FLOW = "bench"
 _NO_IMAGES = "process"
 _QUEUED = "AwaitingConcurrencySlot"
+_UNANSWERED = "Prefect's server gave no answer when the sweep's limit was over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,21 @@ def look(errand: Errand) -> str:
         Why nothing would take it; empty where something might.
 
     Raises:
-        UsageError: the server does not answer, or the errand names an image and the work pool has none.
+        UsageError: the server does not answer, the deployment is not of bench, or an image is named and the work
+            pool has none.
     """
+    try:
+        return _look(errand)
+    except _AWAY as error:
+        raise UsageError(f"PREFECT_API_URL: no Prefect server answers there ({_said(error)})") from None
+
+
+def _look(errand: Errand) -> str:
+    flow, _, name = errand.deployment.partition("/")
+    if not name or "/" in name:
+        raise UsageError(f"deployments: {errand.deployment}: write FLOW/NAME, such as {_FLOW}/cpu")
+    if flow != _FLOW:
+        raise UsageError(f"deployments: {errand.deployment} is of the flow {flow}; name a deployment of {_FLOW}")
     with get_client(sync_client=True) as client:
         try:
             deployment = client.read_deployment_by_name(errand.deployment)
@@ -94,8 +113,6 @@ def look(errand: Errand) -> str:
             pool = client.read_work_pool(deployment.work_pool_name)
         except ObjectNotFound as error:
             return _missing(errand, error)
-        except _AWAY as error:
-            raise UsageError(f"PREFECT_API_URL {client.api_url}: no Prefect server answers there ({error})") from None
     if errand.image is not None and pool.type == _NO_IMAGES:
         raise UsageError(
             f"images: work pool {pool.name} of {errand.deployment} is of type {pool.type}, and runs no images;"
@@ -106,16 +123,35 @@ def look(errand: Errand) -> str:
     return ""
 
 
-def send(errand: Errand) -> Sent:
+def send(errand: Errand, note: Callable[[str], None]) -> Sent:
     """Make the flow run of an errand; it waits for a worker then.
 
     Args:
         errand: the errand.
+        note: is told, once, that the server is away and waited for.
 
     Returns:
         What is known of it.
     """
-    sent = Sent(errand, parameters=errand.parameters, unavailable=look(errand))
+    end, told = time.monotonic() + PATIENCE_S, False
+    while True:
+        try:
+            # Tried again it is the same run, by its key.
+            return _sent(errand)
+        except UsageError as error:
+            return Sent(errand, parameters=errand.parameters, unavailable=str(error))
+        except _AWAY as error:
+            if _refused(error) or time.monotonic() > end:
+                why = f"{errand.deployment} could not be started: {_said(error)}"
+                return Sent(errand, parameters=errand.parameters, unavailable=why)
+            if not told:
+                note(f"Prefect's server gives no answer ({type(error).__name__}); {errand.name} is sent when it does")
+                told = True
+            time.sleep(AWAY_S)
+
+
+def _sent(errand: Errand) -> Sent:
+    sent = Sent(errand, parameters=errand.parameters, unavailable=_look(errand))
     if sent.unavailable:
         return sent
     try:
@@ -130,11 +166,18 @@ def send(errand: Errand) -> Sent:
     except ObjectNotFound as error:
         sent.unavailable = _missing(errand, error)
         return sent
-    except _AWAY as error:
-        sent.unavailable = f"{errand.deployment} could not be started: {' '.join(str(error).split())}"
-        return sent
     sent.flow_run, sent.state, sent.parameters = made.id, made.state, made.parameters
     return sent
+
+
+def _refused(error: Exception) -> bool:
+    """Tell whether a server has answered, and will answer the same again."""
+    status = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
+    return status is not None and status < httpx.codes.INTERNAL_SERVER_ERROR and status != httpx.codes.TOO_MANY_REQUESTS
+
+
+def _said(error: Exception) -> str:
+    return without_secrets(" ".join(str(error).split())) or type(error).__name__
 
 
 def follow(
@@ -174,10 +217,11 @@ def recall(sent: Sequence[Sent], reason: str, note: Callable[[str], None]) -> No
             if each.open and each.flow_run is not None:
                 try:
                     each.state = _cancelled(client, each.flow_run, reason)
+                except ObjectNotFound:
+                    each.unavailable = _deleted(each.flow_run)
                 except _AWAY as error:
-                    note(
-                        f"{each.errand.name} could not be cancelled ({error}): prefect flow-run cancel {each.flow_run}"
-                    )
+                    what = f"{each.errand.name} could not be cancelled ({_said(error)})"
+                    note(f"{what}: prefect flow-run cancel {each.flow_run}")
 
 
 class _Watch:
@@ -202,6 +246,9 @@ class _Watch:
                     f"Prefect's server gives no answer ({type(error).__name__}); its runs go on, and so does this"
                 )
             self._away = True
+            if now > self._end:
+                for each in (one for one in sent if one.open):
+                    each.unavailable = f"{each.errand.deployment}: {_UNANSWERED}; look at its flow run {each.flow_run}"
             return AWAY_S
         if self._away:
             self._note("Prefect's server answers again")
@@ -211,24 +258,25 @@ class _Watch:
     def _one(self, client: SyncPrefectClient, sent: Sent, passed: float) -> None:
         assert sent.flow_run is not None
         try:
-            state = client.read_flow_run(sent.flow_run).state
+            self._judge(client, sent, sent.flow_run, passed)
         except ObjectNotFound:
-            sent.unavailable = f"its flow run {sent.flow_run} was deleted from the server"
-            return
-        sent.state = state
+            sent.unavailable = _deleted(sent.flow_run)
+
+    def _judge(self, client: SyncPrefectClient, sent: Sent, flow_run: UUID, passed: float) -> None:
+        sent.state = state = client.read_flow_run(flow_run).state
         if state is None or state.is_final():
             return
         if time.monotonic() > self._end:
-            sent.state = _cancelled(client, sent.flow_run, "the sweep's limit is over")
+            sent.state = _cancelled(client, flow_run, "the sweep's limit is over")
             self._end_of(sent, "it was still going when the sweep's limit was over, and was cancelled")
             return
         if state.name == _QUEUED or state.type not in {StateType.SCHEDULED, StateType.PENDING}:
             return
-        waited = self._waited[sent.flow_run, state.type] = self._waited.get((sent.flow_run, state.type), 0.0) + passed
+        waited = self._waited[flow_run, state.type] = self._waited.get((flow_run, state.type), 0.0) + passed
         taken = state.type is StateType.PENDING
         if waited < (max(STARTING_S, self._start_timeout_s) if taken else self._start_timeout_s):
             return
-        sent.state = _cancelled(client, sent.flow_run, "no worker took it in time")
+        sent.state = _cancelled(client, flow_run, "no worker took it in time")
         what = "its worker did not start it" if taken else "no worker took it"
         self._end_of(sent, f"{what} in {waited:.0f} s; is a worker running? prefect worker start --pool NAME")
 
@@ -250,6 +298,10 @@ def _cancelled(client: SyncPrefectClient, flow_run: UUID, reason: str) -> State[
         client.set_flow_run_state(flow_run, Cancelling(message=reason))
         state = client.read_flow_run(flow_run).state
     return state
+
+
+def _deleted(flow_run: UUID) -> str:
+    return f"its flow run {flow_run} was deleted from the server"
 
 
 def _missing(errand: Errand, error: ObjectNotFound) -> str:

@@ -41,9 +41,12 @@ def shares_of(order: Order, planned: Planned, sent: Mapping[tuple[Backend, str |
         cells = planned.shares[backend].plan
         row = stored[run_id].row if run_id in stored and not each.unavailable else {}
         known = all(row.get(name) is not None for name in COUNTS)
-        counts = {name: int(row[name]) for name in COUNTS} if known else _unmeasured(order, backend, cells)
         state = (each.state.name if each.state is not None else None) or states.UNAVAILABLE
-        message = each.unavailable or (each.state.message if each.state is not None else "") or ""
+        said = (each.state.message if each.state is not None else "") or ""
+        message = each.unavailable or said
+        counts = {name: int(row[name]) for name in COUNTS} if known else states.recounted(message)
+        if counts is None:
+            counts = _unmeasured(order, backend, cells, begun=not each.unavailable and state != states.UNAVAILABLE)
         if not known and not each.unavailable:
             message = f"{message}; run {run_id} is not seen under {order.root.address}".lstrip("; ")
         shares.append(
@@ -57,16 +60,17 @@ def shares_of(order: Order, planned: Planned, sent: Mapping[tuple[Backend, str |
                 image or "",
             )
         )
-    for backend in planned.shares.keys() - {backend for backend, _ in sent}:
-        counts = _unmeasured(order, backend, planned.shares[backend].plan)
+    named = {backend for backend, _ in sent}
+    for backend in (each for each in planned.shares if each not in named):
+        counts = _unmeasured(order, backend, planned.shares[backend].plan, begun=False)
         shares.append(Share(backend.value, "", "", states.NOTHING_TO_DO, counts, "every cell is skipped"))
     return shares
 
 
-def _unmeasured(order: Order, backend: Backend, cells: Plan) -> dict[str, int]:
-    """Count cells of which nothing is known: who asked for the backend by name is told of a failure."""
+def _unmeasured(order: Order, backend: Backend, cells: Plan, begun: bool) -> dict[str, int]:
+    """Count cells of which nothing is known: failed where the run began, or where the backend was asked for by name."""
     cases, skips = len(cells.cases), len(cells.skips)
-    failed = cases if backend.value in order.filters.backend else 0
+    failed = cases if begun or backend.value in order.filters.backend else 0
     return {"planned": cases + skips, "ok": 0, "failed": failed, "skipped": cases + skips - failed}
 
 
@@ -124,6 +128,6 @@ def state_of(shares: Sequence[Share], compared: Sequence[tuple[Share, Comparison
         return states.failed_cases(f"{message}; {why}" if why else message)
     if states.UNAVAILABLE in names:
         return states.unavailable(f"{message}; {why}")
-    return (
-        states.completed(message) if sums["ok"] or states.NOTHING_TO_DO not in names else states.nothing_to_do(message)
-    )
+    if sums["failed"]:
+        return states.failed_cases(message)
+    return states.completed(message) if sums["ok"] else states.unavailable(message)

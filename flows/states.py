@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,11 @@ REFUSED = "Refused"
 
 UNAVAILABLE = "Unavailable"
 """Nothing was measured: the device is held, no worker came, or nothing of the plan can run there. Of type FAILED."""
+
+
+_COUNTED = re.compile(
+    r"(?P<planned>\d+) planned = (?P<ok>\d+) ok \+ (?P<failed>\d+) failed \+ (?P<skipped>\d+) skipped"
+)
 
 
 def completed(message: str) -> State[Any]:
@@ -139,6 +145,19 @@ def counted(found: Mapping[str, int]) -> str:
         Such as ``9 planned = 8 ok + 1 failed + 0 skipped``.
     """
     return "{planned} planned = {ok} ok + {failed} failed + {skipped} skipped".format(**found)
+
+
+def recounted(message: str) -> dict[str, int] | None:
+    """Read the equation of a run's message, where the run itself cannot be read.
+
+    Args:
+        message: of a state that ``ended`` has made, or of any other.
+
+    Returns:
+        planned, ok, failed, skipped; None where the message does not begin with them.
+    """
+    found = _COUNTED.match(message)
+    return {name: int(value) for name, value in found.groupdict().items()} if found else None
 
 
 def ended(found: Mapping[str, int], unsent: str = "") -> State[Any]:

@@ -114,7 +114,7 @@ def sweep(  # noqa: PLR0917 - Prefect calls it by name
     sent: list[Sent] = []
     try:
         for errand in errands.values():
-            sent.append(dispatch.send(errand))
+            sent.append(dispatch.send(errand, logger.warning))
             note("%s", _line(sent[-1]))
         dispatch.follow(sent, start_timeout_s, limit_s, logger.warning, lambda now: _progress(publisher, now, planned))
     except BaseException:
