@@ -44,3 +44,13 @@ def test_every_other_end_has_a_name_of_its_own(make, name, kind, status):
     state = make("in words")
     assert (state.name, state.type.value, state.message) == (name, kind, "in words")
     assert states.exit_status(state) == status
+
+
+@pytest.mark.parametrize("found", [WELL, ILL, NONE])
+@pytest.mark.parametrize("unsent", ["", "3 files wait"])
+def test_the_counts_are_read_back_from_a_state_that_a_run_ended_in(found, unsent):
+    assert states.recounted(states.ended(found, unsent).message) == found
+
+
+def test_a_message_without_counts_gives_none():
+    assert states.recounted("Process exited with status code: 1") is None
