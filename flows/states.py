@@ -34,11 +34,6 @@ UNAVAILABLE = "Unavailable"
 """Nothing was measured: the device is held, no worker came, or nothing of the plan can run there. Of type FAILED."""
 
 
-_COUNTED = re.compile(
-    r"(?P<planned>\d+) planned = (?P<ok>\d+) ok \+ (?P<failed>\d+) failed \+ (?P<skipped>\d+) skipped"
-)
-
-
 def completed(message: str) -> State[Any]:
     """Make the state of a flow of which all went well.
 
@@ -156,7 +151,8 @@ def recounted(message: str) -> dict[str, int] | None:
     Returns:
         planned, ok, failed, skipped; None where the message does not begin with them.
     """
-    found = _COUNTED.match(message)
+    pattern = r"(?P<planned>\d+) planned = (?P<ok>\d+) ok \+ (?P<failed>\d+) failed \+ (?P<skipped>\d+) skipped"
+    found = re.match(pattern, message)
     return {name: int(value) for name, value in found.groupdict().items()} if found else None
 
 
