@@ -17,6 +17,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.durable import publish
+from flows.plan import divide
 from flows.query import ask
 from flows.storage import LocalRoot
 from tests.flows.conftest import ROOT
@@ -52,7 +54,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runs = [write_run(root).id for _ in range(2)]
     store(root, compact(root, runs))
     write_run(root)
-    write_run(root, new_run(OTHER))
+    run = new_run(OTHER)
+    write_run(root, run)
+    planned = divide(run.order)
+    publish(root / planned.key, planned.content())
     monkeypatch.chdir(tmp_path)
     return root
 
