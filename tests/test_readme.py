@@ -31,7 +31,7 @@ def commands() -> list[str]:
 
 def test_commands_that_run_elsewhere_do_run_there() -> None:
     ci, deployment = ((ROOT / name).read_text() for name in (".ci/run", "tests/flows/test_deployment.py"))
-    assert re.search(r"^make test ", ci, re.MULTILINE)
+    assert re.search(r"^ *make test ", ci, re.MULTILINE)
     assert re.search(r"^ *make bench ", ci, re.MULTILINE)
     for words in ('"deploy", "--create", "process"', 'worker("jitmatrix-cpu")', '"bench/cpu"'):
         assert words in deployment
