@@ -31,6 +31,8 @@ class PrefectServer:
         self.variables = {
             "PREFECT_HOME": str(folder),
             "PREFECT_API_URL": self.url,
+            # What a flow says is read, whatever the user has set.
+            "PREFECT_LOGGING_LEVEL": "INFO",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
         }
