@@ -1,4 +1,4 @@
-"""The flow `bench`: measure a matrix on this machine, a task per case and round, and store every sample."""
+"""The flow `bench`: measure a matrix on this machine, a task per case, and store every sample."""
 
 from __future__ import annotations
 
