@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flows.report_data import Row
-
-Spec = dict[str, Any]
+from flows.report_look import COUNT, GRID, Spec, decades, kernel_rows, marks, point, time_axis, valid
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 VEGA_LITE = "6.4"
 """Version of Vega-Lite that the page carries and that pictures are drawn with."""
 
-# By Okabe and Ito, "Color universal design" (2008): told apart by the colour-blind, on light and on dark.
-COLOURS = {
-    "numpy": "#6e6e6e",
-    "numba": "#009e73",
-    "jax": "#0072b2",
-    "torch": "#d55e00",
-    "tensorflow": "#c98a00",
-    "python": "#b55d8c",
-}
-"""Framework to its colour on light."""
-
-DARK = {
-    "#6e6e6e": "#b3b3b3",
-    "#009e73": "#1fc79a",
-    "#0072b2": "#56b4e9",
-    "#d55e00": "#ff8a3d",
-    "#c98a00": "#f0c040",
-    "#b55d8c": "#e39bc3",
-    "#444444": "#bbbbbb",
-}
-"""Colour on light to the one that stands for it on dark."""
-
-_OTHER = "#444444"
-_SHAPES = {"eager": "circle", "plain": "circle", "function": "square", "script": "diamond", "lru_cache": "cross"}
 _FIT = {"type": "fit-x", "contains": "padding"}
-_DECADE = "abs(round(log(datum.value) / LN10) - log(datum.value) / LN10) < 1e-6"
-_TIME = (
-    f"!({_DECADE}) ? '' : datum.value >= 1e9 ? datum.value / 1e9 + ' s'"
-    " : datum.value >= 1e6 ? datum.value / 1e6 + ' ms' : datum.value >= 1e3 ? datum.value / 1e3 + ' µs'"
-    " : datum.value + ' ns'"
-)
-_COUNT = f"!({_DECADE}) ? '' : datum.value >= 1e6 ? format(datum.value, '~e') : format(datum.value, ',')"
 _TIMES = "(datum.value < 0 ? '1/' : '') + format(pow(2, abs(datum.value)), '~g') + '\u00d7'"
 
 
@@ -62,6 +28,7 @@ class Figure:
         spec: the specification, over the data ``cases`` or ``history``.
         panels: whether it shows one panel (a dtype, most often) at a time, by the parameter ``panel``.
         column: width of a column in pixels where it has several; 0 where it fills the page.
+        least: width in pixels below which it cannot be read: a narrower page scrolls it.
     """
 
     key: str
@@ -71,6 +38,7 @@ class Figure:
     spec: Spec
     panels: bool = False
     column: int = 0
+    least: int = 0
 
 
 def figures(cases: Sequence[Row], history: Sequence[Row], baseline: str) -> list[Figure]:
@@ -84,82 +52,11 @@ def figures(cases: Sequence[Row], history: Sequence[Row], baseline: str) -> list
     Returns:
         The figures that there is something for, in the order of the page.
     """
-    look = _look(cases)
+    look = marks(cases)
     several = len({row["run_id"] for row in history}) > 1
-    drawn = [_compile(cases, look), _first_call(cases, look), _break_even(look), _scaling(look), _heat(baseline)]
+    drawn = [_compile(cases, look), _first_call(cases, look), _break_even(look), _scaling(look), _heat(baseline, look)]
     drawn += [_spread(look), *([_history(look)] if several else [])]
     return [figure for figure in drawn if any(_has(case, figure.needs) for case in cases)]
-
-
-def theme(dark: bool) -> Spec:
-    """Give Vega's configuration.
-
-    Args:
-        dark: for a dark page rather than a light one.
-
-    Returns:
-        The configuration.
-    """
-    ink, faint, grid = ("#e4e6ea", "#a2a8b4", "#343a46") if dark else ("#1d2330", "#5a6272", "#dfe2e8")
-    diverging = (
-        ["#f0a35e", "#b5651d", "#5c4630", "#2b303a", "#2c4a63", "#2f7fb8", "#7cc4f4"]
-        if dark
-        else ["#a34700", "#d98538", "#f3cfa4", "#f4f4f2", "#b3d3ea", "#4a97cc", "#00558c"]
-    )
-    font = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
-    return {
-        "background": "transparent" if dark else "white",
-        "font": font,
-        "view": {"stroke": None},
-        "axis": {
-            "labelColor": faint, "titleColor": faint, "gridColor": grid, "domainColor": grid, "tickColor": grid,
-            "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11, "labelLimit": 150,
-        },
-        "header": {"labelColor": ink, "labelFontSize": 12, "labelFontWeight": 600, "titleColor": faint},
-        "legend": {"labelColor": ink, "titleColor": faint, "labelFontSize": 11, "titleFontWeight": "normal"},
-        "text": {"color": ink},
-        "rule": {"color": faint},
-        "range": {"diverging": diverging},
-    }  # fmt: skip
-
-
-def names(cases: Iterable[Row]) -> list[str]:
-    """List frameworks with their modes.
-
-    Args:
-        cases: of the report.
-
-    Returns:
-        Such as ``jax/jit``; those of one framework side by side.
-    """
-    order = list(COLOURS)
-    found = {(case["framework"], case["mode"], case["name"]) for case in cases}
-    ranked = sorted(found, key=lambda each: (order.index(each[0]) if each[0] in order else len(order), each))
-    return [name for *_, name in ranked]
-
-
-def symbols(cases: Iterable[Row]) -> list[tuple[str, str, str]]:
-    """Give what stands for each framework and mode.
-
-    Args:
-        cases: of the report.
-
-    Returns:
-        Name, colour on light, and shape, of each.
-    """
-    return [
-        (name, COLOURS.get(name.partition("/")[0], _OTHER), _SHAPES.get(name.partition("/")[2], "triangle-up"))
-        for name in names(cases)
-    ]
-
-
-def _look(cases: Sequence[Row]) -> Spec:
-    chosen = symbols(cases)
-    domain, colours, shapes = ([each[index] for each in chosen] for index in range(3))
-    return {
-        "color": {"field": "name", "scale": {"domain": domain, "range": colours}, "legend": {"title": None}},
-        "shape": {"field": "name", "scale": {"domain": domain, "range": shapes}, "legend": {"title": None}},
-    }
 
 
 def _compile(cases: Sequence[Row], look: Spec) -> Figure:
@@ -197,7 +94,7 @@ def _against(
 ) -> Spec:
     """Set two times of a case against each other, on axes that filters do not move."""
     there = [case for case in cases if _has(case, (x, y))]
-    (left, right), (low, high) = (_bounds(case[name] for case in there) for name in (x, y))
+    (left, right), (low, high) = (decades(case[name] for case in there) for name in (x, y))
     dashes = []
     for factor in lines:
         begin, end = max(left, low / factor), min(right, high / factor)
@@ -205,8 +102,8 @@ def _against(
             word = f"{factor:,.0f} call{'s' * (factor > 1)}".replace(",", " ")
             dashes += [{"line": word, "x": at, "y": at * factor, "end": at == end} for at in (begin, end)]
     axes = {
-        "x": _time(x, x_title, [left, right]),
-        "y": _time(y, y_title, [low, high]),
+        "x": time_axis(x, x_title, [left, right]),
+        "y": time_axis(y, y_title, [low, high]),
     }
     at = {"x": {**axes["x"], "field": "x"}, "y": {**axes["y"], "field": "y"}}
     return {
@@ -218,7 +115,7 @@ def _against(
             {"data": {"values": dashes}, "transform": [{"filter": "datum.end"}],
              "mark": {"type": "text", "align": "right", "dx": -4, "dy": -7, "color": "#8a919e", "fontSize": 10},
              "encoding": {**at, "text": {"field": "line"}}},
-            {"data": {"name": "cases"}, "transform": _valid(x, y), "mark": _point(55),
+            {"data": {"name": "cases"}, "transform": valid(x, y), "mark": point(55),
              "encoding": {**axes, **look}},
         ],
     }  # fmt: skip
@@ -228,7 +125,13 @@ def _break_even(look: Spec) -> Figure:
     calls = {
         "type": "quantitative",
         "scale": {"type": "log"},
-        "axis": {"title": "calls until compiling has paid", "labelExpr": _COUNT, "tickCount": 8, "orient": "top"},
+        "axis": {
+            "title": "calls until compiling has paid",
+            "labelExpr": COUNT,
+            "tickCount": 8,
+            "orient": "top",
+            "gridOpacity": GRID,
+        },
     }
     return Figure(
         "break-even",
@@ -240,14 +143,14 @@ def _break_even(look: Spec) -> Figure:
         {
             "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 17},
             "data": {"name": "cases"},
-            "transform": _valid("calls"),
+            "transform": valid("calls"),
             "layer": [
                 {"mark": {"type": "rule", "opacity": 0.45, "tooltip": {"content": "data"}},
                  "encoding": {"x": {"field": "calls_least", **calls}, "x2": {"field": "calls_most"},
                               "color": look["color"]}},
-                {"mark": _point(45), "encoding": {"x": {"field": "calls", **calls}, **look}},
+                {"mark": point(45), "encoding": {"x": {"field": "calls", **calls}, **look}},
             ],
-            "encoding": {"y": _kernels()},
+            "encoding": {"y": kernel_rows()},
         },
     )  # fmt: skip
 
@@ -257,7 +160,7 @@ def _scaling(look: Spec) -> Figure:
         "field": "work_operations",
         "type": "quantitative",
         "scale": {"type": "log"},
-        "axis": {"title": None, "labelExpr": _COUNT, "tickCount": 4},
+        "axis": {"title": None, "labelExpr": COUNT, "tickCount": 4, "gridOpacity": GRID},
     }
     floor = {"type": "line", "color": "#8a919e", "strokeDash": [4, 3], "strokeWidth": 1.5}
     return Figure(
@@ -270,7 +173,7 @@ def _scaling(look: Spec) -> Figure:
             "$schema": SCHEMA, "data": {"name": "cases"},
             "params": [{"name": "panel", "value": ""}],
             "transform": [
-                *_valid("steady_ns", "work_operations"),
+                *valid("steady_ns", "work_operations"),
                 {"filter": "datum.panel == panel"},
                 {"calculate": "datum.roofline_share > 0 ? datum.roofline_share * datum.steady_ns : null",
                  "as": "attainable"},
@@ -280,10 +183,10 @@ def _scaling(look: Spec) -> Figure:
                 "width": 200, "height": 150,
                 "layer": [
                     {"mark": floor,
-                     "encoding": {"x": work, "y": _time("attainable", None, ticks=4)}},
+                     "encoding": {"x": work, "y": time_axis("attainable", None, ticks=4)}},
                     {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8},
-                     "encoding": {"x": work, "y": _time("steady_ns", None, ticks=4), "color": look["color"]}},
-                    {"mark": _point(35), "encoding": {"x": work, "y": _time("steady_ns", None, ticks=4), **look}},
+                     "encoding": {"x": work, "y": time_axis("steady_ns", None, ticks=4), "color": look["color"]}},
+                    {"mark": point(35), "encoding": {"x": work, "y": time_axis("steady_ns", None, ticks=4), **look}},
                 ],
             },
             "resolve": {"scale": {"x": "independent", "y": "independent"}},
@@ -293,7 +196,7 @@ def _scaling(look: Spec) -> Figure:
     )  # fmt: skip
 
 
-def _heat(baseline: str) -> Figure:
+def _heat(baseline: str, look: Spec) -> Figure:
     log = "min(5, max(-5, log(datum.times) / LN2))"
     label = (
         "datum.times >= 99.95 ? format(datum.times, ',.0f') : datum.times >= 9.995 ? format(datum.times, '.0f')"
@@ -310,12 +213,12 @@ def _heat(baseline: str) -> Figure:
             "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 21},
             "data": {"name": "cases"},
             "params": [{"name": "panel", "value": ""}],
-            "transform": [*_valid("times"), {"filter": "datum.largest && datum.panel == panel"},
+            "transform": [*valid("times"), {"filter": "datum.largest && datum.panel == panel"},
                           {"calculate": log, "as": "log"}, {"calculate": label, "as": "label"}],
             "encoding": {
                 "x": {"field": "name", "type": "nominal", "axis": {"title": None, "orient": "top", "labelAngle": -40,
                       "domain": False, "ticks": False}},
-                "y": _kernels(),
+                "y": kernel_rows(grid=False),
             },
             "layer": [
                 {"mark": {"type": "rect", "cornerRadius": 2, "tooltip": {"content": "data"}},
@@ -327,6 +230,7 @@ def _heat(baseline: str) -> Figure:
             ],
         },
         panels=True,
+        least=110 + 36 * len(look["color"]["scale"]["domain"]),
     )  # fmt: skip
 
 
@@ -340,10 +244,10 @@ def _spread(look: Spec) -> Figure:
         {
             "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 17},
             "data": {"name": "cases"},
-            "transform": _valid("spread"),
-            "mark": _point(40),
+            "transform": valid("spread"),
+            "mark": point(40),
             "encoding": {
-                "y": _kernels(),
+                "y": kernel_rows(),
                 "x": {"field": "spread", "type": "quantitative", "scale": {"type": "log"},
                       "axis": {"title": "slowest over fastest process", "orient": "top", "format": "~g",
                                "tickCount": 8}},
@@ -356,7 +260,7 @@ def _spread(look: Spec) -> Figure:
 
 def _history(look: Spec) -> Figure:
     when = {"field": "at", "type": "temporal", "axis": {"title": None, "tickCount": 4, "labelOverlap": True}}
-    encoding = {"x": when, "y": _time("median_ns", None, ticks=4), "detail": {"field": "id"}}
+    encoding = {"x": when, "y": time_axis("median_ns", None, ticks=4), "detail": {"field": "id"}}
     return Figure(
         "history",
         "History",
@@ -373,7 +277,7 @@ def _history(look: Spec) -> Figure:
                 "layer": [
                     {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8},
                      "encoding": {**encoding, "color": look["color"]}},
-                    {"mark": _point(30), "encoding": {**encoding, **look}},
+                    {"mark": point(30), "encoding": {**encoding, **look}},
                 ],
             },
             "resolve": {"scale": {"y": "independent"}},
@@ -383,36 +287,5 @@ def _history(look: Spec) -> Figure:
     )  # fmt: skip
 
 
-def _kernels() -> Spec:
-    return {
-        "field": "kernel",
-        "type": "nominal",
-        "axis": {"title": None, "domain": False, "ticks": False, "grid": True},
-    }
-
-
-def _point(size: int) -> Spec:
-    return {"type": "point", "filled": True, "size": size, "opacity": 0.8, "tooltip": {"content": "data"}}
-
-
-def _time(field: str, title: str | None, domain: list[float] | None = None, ticks: int = 8) -> Spec:
-    scale = {"type": "log", **({"domain": domain, "nice": False} if domain else {})}
-    axis = {"title": title, "labelExpr": _TIME, "tickCount": ticks}
-    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
-
-
-def _valid(*fields: str) -> list[Mapping[str, str]]:
-    return [{"filter": " && ".join(f"isValid(datum.{field}) && datum.{field} > 0" for field in fields)}]
-
-
 def _has(case: Row, needs: Sequence[str]) -> bool:
     return all((case[name] or 0) > 0 for name in needs)
-
-
-def _bounds(values: Iterable[float]) -> tuple[float, float]:
-    """Give the decades around values; one where there are none."""
-    found = list(values)
-    if not found:
-        return 1.0, 10.0
-    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
-    return 10.0**low, 10.0 ** max(high, low + 1)

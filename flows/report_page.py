@@ -16,11 +16,13 @@ from markupsafe import Markup
 from flows import report_payload
 from flows.references import json_of
 from flows.report_data import ReportData, Row
-from flows.report_figures import DARK, VEGA_LITE, figures, symbols, theme
+from flows.report_figures import VEGA_LITE, figures
+from flows.report_look import DARK, symbols, theme
 from kernels.progress import digits
 
 FOLDER = Path(__file__).parent / "html"
 
+_SCRIPTS = ("cases.js", "filters.js", "table.js", "card.js", "figures.js", "report.js")
 _SHOWN_CASES = 20
 
 
@@ -45,7 +47,14 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
         "timings": report_payload.timings(data.cases),
         "history": report_payload.history(data),
         "figures": [
-            {"key": each.key, "needs": each.needs, "spec": each.spec, "panels": each.panels, "column": each.column}
+            {
+                "key": each.key,
+                "needs": each.needs,
+                "spec": each.spec,
+                "panels": each.panels,
+                "column": each.column,
+                "least": each.least,
+            }
             for each in drawn
         ],
         "themes": {"light": theme(dark=False), "dark": theme(dark=True)},
@@ -73,7 +82,7 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
         kernels=len({case["kernel"] for case in data.cases}),
         machines=[_machine(run) for run in _one_of_each(data.runs)],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
-        script=Markup((FOLDER / "report.js").read_text(encoding="utf-8")),
+        script=Markup("\n".join((FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)),
         library=Markup(_library()),
         carried=Markup(_json(carried)),
         shown=_SHOWN_CASES,

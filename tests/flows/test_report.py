@@ -107,6 +107,93 @@ def test_filters_narrow_the_table_and_headings_sort_it(opened: tuple[Any, list[s
     assert said == []
 
 
+def test_a_case_opens_by_keyboard_with_its_interval_and_samples(opened: tuple[Any, list[str]], stored: Path) -> None:
+    tab, _ = opened
+    steady = "from cases where steady_ns is not null and framework = 'jax' order by case_id limit 1"
+    (case,) = ask(LocalRoot(stored), steady, {}).table.to_pylist()
+    query = f"from latest where phase = 'steady' and case_id = '{case['case_id']}'"
+    (row,) = ask(LocalRoot(stored), query, {}).table.to_pylist()
+    name = tab.get_by_role("button", name=case["case_id"], exact=True).first
+    name.focus()
+    tab.keyboard.press("Enter")
+    card = tab.locator("#card")
+    text = card.inner_text()
+    assert card.locator("h3").inner_text() == case["case_id"]
+    assert duration(row["median_ns"]) in text
+    low, high = (duration(row[end]).split()[0] for end in ("low_ns", "high_ns"))
+    assert f"[{low}, {high}]" in text
+    assert card.locator(".samples circle").count() == sum(map(len, row["samples"]))
+    tab.keyboard.press("Escape")
+    assert not card.is_visible()
+    assert name.evaluate("button => button === document.activeElement")
+
+
+def test_the_pointer_over_a_case_shows_its_card_and_leaves_with_it(opened: tuple[Any, list[str]]) -> None:
+    tab, _ = opened
+    name = tab.locator("#table tbody td:first-child button").first
+    name.scroll_into_view_if_needed()
+    name.hover()
+    tip = tab.locator("#tip")
+    assert tip.locator("h3").inner_text() == name.inner_text()
+    tab.locator("h1").hover()
+    assert not tip.is_visible()
+
+
+def test_a_mark_of_a_figure_opens_its_case(opened: tuple[Any, list[str]]) -> None:
+    tab, said = opened
+    marks = tab.locator("#first-call .mark-symbol.role-mark path")
+    marks.first.scroll_into_view_if_needed()
+    marks.last.click(force=True)
+    assert tab.locator("#card").is_visible()
+    assert tab.locator("#card .samples").count() == 1
+    tab.get_by_role("button", name="Close").click()
+    assert said == []
+
+
+@pytest.mark.parametrize("direction", ["ascending", "descending"])
+def test_flagged_and_failed_cases_stand_last_whichever_way_it_is_sorted(
+    opened: tuple[Any, list[str]], stored: Path, direction: str
+) -> None:
+    tab, _ = opened
+    query = "select case_id from latest where phase = 'steady' and status = 'ok' and len(flags) = 0"
+    ranked = {row["case_id"] for row in ask(LocalRoot(stored), query, {}).table.to_pylist()}
+    assert len(ranked) < CASES, "the runs have cases that are flagged or failed"
+    heading = tab.locator("th[data-key=median]")
+    tab.locator("th[data-key=case_id] button").click()
+    for _ in range(1 + (direction == "descending")):
+        heading.locator("button").focus()
+        tab.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == direction
+    assert tab.locator("th[aria-sort=none]").count() == tab.locator("#table th").count() - 1
+    ids = tab.locator("#table tbody tr td:first-child").all_inner_texts()
+    assert set(ids[: len(ranked)]) == ranked
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_page(opened: tuple[Any, list[str]], width: int, scheme: Any) -> None:
+    tab, said = opened
+    tab.emulate_media(color_scheme=scheme)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate("window.report.drawn()")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert said == []
+    paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper))) < 3 * 128) is (scheme == "dark")
+
+
+def test_it_prints_with_every_figure_and_without_its_controls(opened: tuple[Any, list[str]]) -> None:
+    tab, _ = opened
+    tab.emulate_media(media="print", color_scheme="light")
+    tab.set_viewport_size({"width": 780, "height": 1100})
+    tab.evaluate("window.report.drawn()")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 780
+    assert not tab.locator("nav").is_visible()
+    assert not tab.locator("select[name=kernel]").is_visible()
+    assert tab.locator(".view svg, .view canvas").count() == tab.locator(".figure").count()
+    tab.emulate_media(media="screen")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
