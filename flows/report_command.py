@@ -17,6 +17,7 @@ def report(
     since: str | None = None,
     results: str | None = None,
     to: Path = Path("report.html"),
+    figures: Path | None = None,
     baseline: str = "numpy/eager",
 ) -> int:
     """Write a report of stored runs: one HTML file that opens from disk and needs no network.
@@ -27,11 +28,13 @@ def report(
         since: instead, all complete runs begun on this day (YYYY-MM-DD, UTC) or later.
         results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
         to: the file; one that is there is replaced.
+        figures: a folder to write each figure to as well, as SVG and PNG.
         baseline: framework/mode that the others are compared with.
     """
     from flows.durable import publish
     from flows.report_data import gather
     from flows.report_page import page
+    from flows.report_pictures import draw
     from flows.settings import settings
     from flows.storage import root
 
@@ -39,9 +42,14 @@ def report(
     data = gather(target, run or (), since, baseline)
     for key, reason in sorted(data.aside.items()):
         sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
+    option, path = "--to", to
     try:
         publish(to, page(data, target.address).encode())
+        sys.stdout.write(f"{to}: {len(data.cases)} cases of {len(data.runs)} runs\n")
+        if figures is not None:
+            option, path = "--figures", figures
+            sys.stdout.write(f"{figures}: {len(draw(data, figures))} pictures\n")
     except OSError as error:
-        raise UsageError(f"--to {to}: {error.strerror or error}; name a file that can be written") from None
-    sys.stdout.write(f"{to}: {len(data.cases)} cases of {len(data.runs)} runs\n")
+        what = "file" if option == "--to" else "folder"
+        raise UsageError(f"{option} {path}: {error.strerror or error}; name a {what} that can be written") from None
     return 0

@@ -56,7 +56,20 @@ def figures(cases: Sequence[Row], history: Sequence[Row], baseline: str) -> list
     several = len({row["run_id"] for row in history}) > 1
     drawn = [_compile(cases, look), _first_call(cases, look), _break_even(look), _scaling(look), _heat(baseline, look)]
     drawn += [_spread(look), *([_history(look)] if several else [])]
-    return [figure for figure in drawn if any(_has(case, figure.needs) for case in cases)]
+    return [figure for figure in drawn if any(has(case, figure.needs) for case in cases)]
+
+
+def has(case: Row, needs: Sequence[str]) -> bool:
+    """Tell whether a figure can show a case.
+
+    Args:
+        case: of the report.
+        needs: columns of the figure.
+
+    Returns:
+        Whether each of them has a number above 0.
+    """
+    return all((case[name] or 0) > 0 for name in needs)
 
 
 def _compile(cases: Sequence[Row], look: Spec) -> Figure:
@@ -93,7 +106,7 @@ def _against(
     lines: Sequence[float] = (1, 1e3, 1e6),
 ) -> Spec:
     """Set two times of a case against each other, on axes that filters do not move."""
-    there = [case for case in cases if _has(case, (x, y))]
+    there = [case for case in cases if has(case, (x, y))]
     (left, right), (low, high) = (decades(case[name] for case in there) for name in (x, y))
     dashes = []
     for factor in lines:
@@ -224,7 +237,8 @@ def _heat(baseline: str, look: Spec) -> Figure:
                 {"mark": {"type": "rect", "cornerRadius": 2, "tooltip": {"content": "data"}},
                  "encoding": {"color": {"field": "log", "type": "quantitative",
                      "scale": {"domain": [-5, 5], "range": "diverging"},
-                     "legend": {"title": None, "labelExpr": _TIMES, "values": [-5, -3, 0, 3, 5]}}}},
+                     "legend": {"title": None, "labelExpr": _TIMES, "values": [-5, -3, 0, 3, 5], "orient": "top",
+                                "direction": "horizontal"}}}},
                 {"mark": {"type": "text", "fontSize": 10, "tooltip": {"content": "data"}},
                  "encoding": {"text": {"field": "label"}, "color": white}},
             ],
@@ -285,7 +299,3 @@ def _history(look: Spec) -> Figure:
         panels=True,
         column=255,
     )  # fmt: skip
-
-
-def _has(case: Row, needs: Sequence[str]) -> bool:
-    return all((case[name] or 0) > 0 for name in needs)

@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from flows.query import ask
 from flows.report_data import gather
+from flows.report_figures import figures, has
 from flows.report_page import page
 from flows.storage import LocalRoot
 from kernels.errors import UsageError
@@ -192,6 +194,38 @@ def test_it_prints_with_every_figure_and_without_its_controls(opened: tuple[Any,
     assert not tab.locator("select[name=kernel]").is_visible()
     assert tab.locator(".view svg, .view canvas").count() == tab.locator(".figure").count()
     tab.emulate_media(media="screen")
+
+
+def test_each_figure_is_drawn_as_svg_and_png_with_a_mark_for_each_case(
+    stored: Path, tmp_path: Path, jitmatrix: Command
+) -> None:
+    ended = jitmatrix(
+        "report", "--results", str(stored), "--to", str(tmp_path / "report.html"), "--figures", str(tmp_path / "drawn")
+    )
+    assert ended.returncode == 0, ended.stderr
+    files = {path.name for path in (tmp_path / "drawn").iterdir()}
+    data = gather(LocalRoot(stored)).cases
+    names = {name.rpartition(".")[0] for name in files}
+    assert files == {f"{name}.{ending}" for name in names for ending in ("svg", "png")}
+    for figure in figures(data, [], "numpy/eager"):
+        panels = {case["panel"] for case in data if has(case, figure.needs)} if figure.panels else {""}
+        assert {f"{figure.key}-{panel}".strip("-") for panel in panels} <= names
+    drawn = ElementTree.parse(tmp_path / "drawn" / "first-call.svg").getroot()
+    marks = [each for each in drawn.iter() if "mark-symbol role-mark" in (each.get("class") or "")]
+    assert sum(len(group) for group in marks) == sum(has(case, ("first_call_ns", "steady_ns")) for case in data)
+    assert (tmp_path / "drawn" / "first-call.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_of_figures_that_cannot_be_written_is_one_line(
+    stored: Path, tmp_path: Path, jitmatrix: Command
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    ended = jitmatrix(
+        "report", "--results", str(stored), "--to", str(tmp_path / "r.html"), "--figures", str(tmp_path / "taken")
+    )
+    assert ended.returncode == 2
+    assert "--figures" in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
