@@ -83,8 +83,8 @@ def compare(
         machines=machines,
         between=between,
         cases=cases,
-        lost=_lost(before, after),
-        new=tuple(sorted(Left(str(key), _why(before, key, "baseline")) for key in after.ok - before.ok)),
+        lost=_lost(before, after, common),
+        new=tuple(sorted(Left(str(key), _why(before, key, "baseline")) for key in after.ok - common)),
         flagged=_flagged(before, after, common),
         means=paired.means.found(),
         of=len(before.ok),
@@ -133,14 +133,13 @@ def _why(side: Side, key: Key, name: str) -> str:
     return f"{row['status']} in the {name}" + (f" ({row['reason']})" if row["reason"] else "")
 
 
-def _lost(before: Side, after: Side) -> tuple[Left, ...]:
+def _lost(before: Side, after: Side, common: set[Key]) -> tuple[Left, ...]:
     found = [
         Left(str(key), _why(after, key, "candidate"), key in after.rows and after.rows[key]["status"] in _DONE)
-        for key in before.ok - after.ok
+        for key in before.ok - common
     ]
     for key, phase in before.timed:
-        timed = after.timed.get((key, phase))
-        if key in after.ok and timed is None:
+        if key in common and (key, phase) not in after.timed:
             found.append(Left(f"{key} {phase}", "not timed in the candidate"))
     return tuple(sorted(found))
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from statistics import median as middle
 
 import numpy as np
 
@@ -77,7 +78,8 @@ def median(rounds: Rounds) -> float:
     Returns:
         Median of the rounds' medians, nanoseconds per call.
     """
-    return float(np.median([np.median(round_) for round_ in rounds]))
+    # Python's median: of so few samples NumPy's takes fifty times as long.
+    return float(middle([middle(round_) for round_ in rounds]))
 
 
 def headline(rounds: Rounds) -> Headline:
