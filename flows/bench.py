@@ -19,6 +19,7 @@ from flows.plan import agree
 from flows.progress import CURRENT, LineReporter
 from flows.results import Run, counts, uuid7
 from flows.resume import Fate, chosen, reopen
+from kernels import image
 from kernels.errors import UsageError
 
 Names = Annotated[list[str], Field(description="Names to keep; empty keeps all.")]
@@ -56,7 +57,8 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
         framework: frameworks or modes to keep, such as jax or jax/jit; empty keeps all.
         size: size labels to keep, such as M; empty keeps all.
         dtype: dtypes to keep, such as float32; empty keeps all.
-        backend: cpu, gpu or tpu, instead of the matrix's own; empty keeps those.
+        backend: cpu, gpu or tpu, instead of the matrix's own; empty takes JITMATRIX_BACKEND, which an image sets, or
+            keeps those.
         derivative: 0 the value, 1 the gradient, 2 a Hessian-vector product, instead of the matrix's own.
         results: root of the results; empty takes JITMATRIX_RESULTS, the Prefect variable jitmatrix_results, or results.
         rounds: fresh processes per case, spread over the run; empty takes the matrix's.
@@ -87,7 +89,7 @@ def bench(  # noqa: PLR0917 - Prefect calls it by name
             measured, journal, notes = reopen(str(resume or run), parameters["results"])
             notes.append(f"{len(journal.story.turns)} turns were taken before")
         else:
-            order = Order.from_parameters(parameters)
+            order = Order.from_parameters({**parameters, "backend": image.chosen(backend)})
             agree(order, plan)
             measured = Run(order, command(order), run or str(uuid7()))
             journal, notes = begin(measured)

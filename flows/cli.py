@@ -23,7 +23,7 @@ from flows.query_command import query
 from flows.report_command import report
 from flows.sweep_command import sweep
 from flows.upkeep_commands import compact, verify
-from kernels import devices, doctor, starting
+from kernels import devices, doctor, image, starting
 from kernels.case import Backend
 from kernels.discovery import suite
 from kernels.errors import UsageError
@@ -84,7 +84,7 @@ def bench(
         framework: keep this framework (jax) or mode (jax/jit); may be repeated.
         size: keep this size; may be repeated.
         dtype: keep this dtype; may be repeated.
-        backend: measure on cpu, gpu or tpu; may be repeated.
+        backend: measure on cpu, gpu or tpu; may be repeated. JITMATRIX_BACKEND, else the matrix's own.
         derivative: measure the value (0), the gradient (1) or a Hessian-vector product (2); may be repeated.
         results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
         rounds: fresh processes per case, spread over the run.
@@ -113,7 +113,7 @@ def bench(
         framework=tuple(framework or ()),
         size=tuple(size or ()),
         dtype=tuple(dtype or ()),
-        backend=tuple(backend or ()),
+        backend=image.chosen(backend or ()),
         derivative=tuple(derivative or ()),
     )
     if sum((quick, gate, rounds is not None)) > 1:

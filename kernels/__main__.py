@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from kernels import doctor, matrix_file
+from kernels import doctor, image, matrix_file
 from kernels.case import AXES, Backend, Matrix
 from kernels.device_lock import Claim
 from kernels.errors import UsageError
@@ -28,8 +28,8 @@ _KERNEL = "a kernel, or yours as path/to/mine.py or package.module:name; repeata
 
 _EPILOG = """\
 One JSON line a measurement goes to standard output, skipped and unavailable ones included; progress goes to standard
-error. Without --matrix, every kernel is measured in every framework and mode, at its own sizes and dtypes, on the cpu;
-the value, and no derivative.
+error. Without --matrix, every kernel is measured in every framework and mode, at its own sizes and dtypes, on the cpu,
+or on the backend of JITMATRIX_BACKEND, which an image sets; the value, and no derivative.
 
 exit status:
   0    something was measured, and nothing failed
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         options = _parser().parse_args(arguments)
-        filters = Filters(**{axis: tuple(options.__dict__[axis]) for axis in AXES})
+        axes = {axis: tuple(options.__dict__[axis]) for axis in AXES}
+        filters = Filters(**{**axes, "backend": image.chosen(options.backend)})
         matrix = matrix_file.read(options.matrix) if options.matrix else everything()
         plan = select(matrix, filters)
         run = Run(plan, _sampling(options, matrix))

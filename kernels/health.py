@@ -5,11 +5,10 @@ Run as ``python -m kernels.health [BACKEND]``; without a name the image's own ba
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
-from kernels import case, machine, startup
+from kernels import case, image, machine, startup
 from kernels.case import Backend
 from kernels.errors import UnavailableError, UsageError
 
@@ -28,9 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     try:
         if len(arguments) > 1:
-            raise UsageError("give one backend, or none for that of JITMATRIX_BACKEND")
-        named = arguments[0] if arguments else os.environ.get("JITMATRIX_BACKEND", Backend.CPU.value)
-        backend = case.backend(named, "health" if arguments else "JITMATRIX_BACKEND")
+            raise UsageError(f"give one backend, or none for that of {image.VARIABLE}")
+        backend = case.backend(arguments[0], "health") if arguments else image.backend() or Backend.CPU
         reading = startup.measure(FRAMEWORK, backend, len(machine.affinity()))
     except UsageError as error:
         sys.stderr.write(f"jitmatrix: {error}\n")

@@ -136,6 +136,17 @@ def test_a_wrong_parameter_fails_the_flow_with_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+def test_a_deployment_that_names_no_backend_takes_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITMATRIX_BACKEND", "gpu")
+    with ensured() as answers:
+        answers()
+        # NumPy has no GPU: what would be measured on the cpu is refused.
+        state = bench(matrix="smoke", framework=["numpy"], results=str(tmp_path / "results"), return_state=True)
+    assert (state.name, state.type.value) == ("Refused", "FAILED")
+    assert "no case is left of matrix smoke under --framework numpy --backend gpu" in (state.message or "")
+    assert not (tmp_path / "results").exists()
+
+
 def test_the_command_of_a_run_is_the_order_again(tmp_path: Path) -> None:
     sampling = {"rounds": 3, "cold": True, "min_sample_ms": 5.0}
     filters = Filters(kernel=("double",), framework=("jax/jit", "numpy"))

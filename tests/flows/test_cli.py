@@ -12,6 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from kernels import devices
+from kernels.case import Backend
 from tests.flows.conftest import ROOT, Command
 
 
@@ -88,6 +90,17 @@ def test_list_shows_kernels_frameworks_and_matrices(jitmatrix: Command) -> None:
     shown_words = " ".join(done.stdout.split())
     for shown in ("n=1000, d_in=500,", "sin(x) + cos(x)", "njit", "seeds", "70 cases, 50 skips"):
         assert shown in shown_words
+
+
+@pytest.mark.skipif(devices.present(Backend.GPU), reason="this machine has a GPU")
+def test_a_gpu_image_measures_on_a_gpu_or_not_at_all(jitmatrix: Command, tmp_path: Path) -> None:
+    options = ("--matrix", "smoke", "--kernel", "double", "--framework", "jax/jit", "--quick")
+    done = jitmatrix("bench", *options, JITMATRIX_BACKEND="gpu")
+    assert done.returncode == 1, done.stdout + done.stderr
+    query = f"select distinct backend, status, samples is null from '{tmp_path}/results/timings/*/*.parquet'"
+    assert duckdb.sql(query).fetchall() == [("gpu", "unavailable", True)]
+    (run,) = duckdb.sql(f"select command from '{tmp_path}/results/runs/*/*.parquet'").fetchall()
+    assert " --backend gpu " in run[0]
 
 
 def test_a_root_that_cannot_be_written_is_refused_before_anything_is_measured(jitmatrix: Command) -> None:
