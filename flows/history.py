@@ -151,8 +151,9 @@ def _rows(root: Root, names: Sequence[str], phase: str) -> list[dict[str, Any]]:
         return rows, [name for (name,) in known if name]
 
     (rows, known), _ = looked(root, work)
+    found = {row[column] for row in rows for column in ("kernel", "case_id")}
     for name in names:
-        if not any(name in (row["kernel"], row["case_id"]) for row in rows):
+        if name not in found:
             raise unknown("kernel or case", name, known, f"jitmatrix history, phase {phase}")
     return list({(row["run_id"], row["case_id"], row["source"]): row for row in rows}.values())
 

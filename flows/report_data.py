@@ -12,6 +12,7 @@ import duckdb
 from flows.query import looked
 from flows.questions import questions
 from flows.references import json_of
+from flows.report_changes import Row, changes
 from flows.report_scope import choose, narrow
 from flows.storage import Root
 from kernels.errors import unknown
@@ -20,8 +21,6 @@ from kernels.phase import Phase
 
 BASELINE = "numpy/eager"
 """Framework and mode that others are compared with, where no other is chosen."""
-
-Row = dict[str, Any]
 
 _CASE = ("case_id", "machine", "workers", "cold")
 _CELL = ("kernel", "name", "size", "dtype", "derivative", "backend", "machine", "workers", "cold")
@@ -79,6 +78,7 @@ class ReportData:
         means: rows of the question ``speed_up_mean``.
         failures: rows of the question ``failures``, of these runs.
         history: steady medians of these cases in all complete runs of the root, the newest first; trusted ones alone.
+        changes: where cases changed for good; see ``flows.report_changes.changes``.
         aside: key to the reason why a stored file was not read.
     """
 
@@ -88,6 +88,7 @@ class ReportData:
     means: list[Row]
     failures: list[Row]
     history: list[Row]
+    changes: list[Row] = field(default_factory=list)
     aside: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,6 +124,7 @@ def gather(
 
     found, reading = looked(root, work)
     found.aside = reading.aside
+    found.changes = changes(root, found.cases, found.history)
     return found
 
 
@@ -141,6 +143,7 @@ def _gathered(connection: duckdb.DuckDBPyConnection, baseline: str, earlier: lis
         case["extent"] = math.prod(value for value in json_of(case["dims"]).values() if isinstance(value, int | float))
         case["panel"] = panels[_key(case, _CASE)]
         case["timings"] = timings.get(_key(case, _CASE), [])
+    _mark_largest(cases)
     known = {_key(case, _CASE) for case in cases}
     cases.sort(key=lambda case: (case["kernel"], case["extent"], case["panel"], case["derivative"], case["name"]))
     return ReportData(
@@ -171,6 +174,17 @@ def _key(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
 def _order(phase: str) -> int:
     order = [each.value for each in Phase]
     return order.index(phase) if phase in order else len(order)
+
+
+def _mark_largest(cases: Sequence[Row]) -> None:
+    """Mark the cases of each kernel's largest size in their panel: some figures show no others."""
+    largest: dict[tuple[str, str], int] = {}
+    for case in cases:
+        if case["steady_ns"] is not None:
+            key = case["kernel"], case["panel"]
+            largest[key] = max(largest.get(key, 0), case["extent"])
+    for case in cases:
+        case["largest"] = case["extent"] == largest.get((case["kernel"], case["panel"]))
 
 
 def _panels(cases: Sequence[Row]) -> dict[tuple[Any, ...], str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flows.report_data import Row
-from flows.report_look import COUNT, GRID, Spec, decades, kernel_rows, marks, point, time_axis, valid
+from flows.report_changes import Row
+from flows.report_look import COLOURS, COUNT, GRID, Spec, decades, kernel_rows, marks, point, time_axis, valid
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 VEGA_LITE = "6.4"
@@ -279,7 +279,8 @@ def _history(look: Spec) -> Figure:
         "history",
         "History",
         "Steady time of a call in every complete run of these results, each kernel at its largest size that is "
-        "shown. Flagged timings are left out.",
+        "shown. Flagged timings are left out. A ring marks the run from which on a case takes longer for good (orange) "
+        "or less (blue).",
         ("steady_ns",),
         {
             "$schema": SCHEMA, "data": {"name": "history"},
@@ -292,6 +293,11 @@ def _history(look: Spec) -> Figure:
                     {"mark": {"type": "line", "strokeWidth": 1.5, "opacity": 0.8},
                      "encoding": {**encoding, "color": look["color"]}},
                     {"mark": point(30), "encoding": {**encoding, **look}},
+                    {"transform": [{"filter": "isValid(datum.change)"}],
+                     "mark": {**point(170), "filled": False, "strokeWidth": 2, "opacity": 1, "shape": "circle"},
+                     "encoding": {**encoding, "color": {
+                         "condition": {"test": "datum.change > 1", "value": COLOURS["torch"]},
+                         "value": COLOURS["jax"]}}},
                 ],
             },
             "resolve": {"scale": {"y": "independent"}},

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flows.report_data import Row
+from flows.report_changes import Row
 
 Spec = dict[str, Any]
 

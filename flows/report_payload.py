@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from flows.report_data import ReportData, Row
+from flows.report_changes import Row
+from flows.report_data import ReportData
 from kernels.statistics import per_call
 
 COLUMNS = (
@@ -69,7 +70,8 @@ def history(data: ReportData) -> dict[str, Any]:
         data: of the report.
 
     Returns:
-        Runs as id, time, commit and version, and points as case, run and median, both by their numbers.
+        Runs as id, time, commit and version; points as case, run and median, both by their numbers; changes as case,
+        first run of the new level, id of the last run of the old one, ratio, its interval, and what else changed.
     """
     cases = {
         (case["case_id"], case["machine"], case["workers"], case["cold"]): at for at, case in enumerate(data.cases)
@@ -82,7 +84,13 @@ def history(data: ReportData) -> dict[str, Any]:
             told.append([row["run_id"], _when(row["started_at"]), row["commit"], row["version"]])
         case = cases[row["case_id"], row["machine"], row["workers"], row["cold"]]
         points.append([case, runs[row["run_id"]], _number(row["median_ns"])])
-    return {"runs": told, "points": points}
+    changes = [
+        [cases[key], runs[row["run_id"]], row["before"], *(_number(row[name]) for name in ("ratio", "low", "high")),
+         row["changed"]]
+        for row in data.changes
+        if (key := (row["case_id"], row["machine"], row["workers"], row["cold"])) in cases and row["run_id"] in runs
+    ]  # fmt: skip
+    return {"runs": told, "points": points, "changes": changes}
 
 
 def records(data: ReportData) -> tuple[list[Row], list[Row]]:
@@ -94,20 +102,15 @@ def records(data: ReportData) -> tuple[list[Row], list[Row]]:
     Returns:
         Cases, each with its number ``id`` and whether it is its kernel's largest in its panel; points of the history.
     """
-    largest: dict[tuple[str, str], int] = {}
-    for case in data.cases:
-        if case["steady_ns"] is not None:
-            key = case["kernel"], case["panel"]
-            largest[key] = max(largest.get(key, 0), case["extent"])
     cases = [
-        {name: _number(case[name]) for name in COLUMNS}
-        | {"id": number, "largest": case["extent"] == largest.get((case["kernel"], case["panel"]))}
+        {name: _number(case[name]) for name in COLUMNS} | {"id": number, "largest": case["largest"]}
         for number, case in enumerate(data.cases)
     ]
     told = history(data)
+    ratios = {(case, run): ratio for case, run, _, ratio, *_ in told["changes"]}
     points = [
         {name: cases[case][name] for name in ("id", "kernel", "name", "panel", "largest")}
-        | {"at": told["runs"][run][1], "median_ns": median_ns}
+        | {"at": told["runs"][run][1], "median_ns": median_ns, "change": ratios.get((case, run))}
         for case, run, median_ns in told["points"]
     ]
     return cases, points

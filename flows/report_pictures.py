@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.durable import publish
-from flows.report_data import ReportData, Row
+from flows.report_changes import Row
+from flows.report_data import ReportData
 from flows.report_figures import VEGA_LITE, Figure, figures, has
 from flows.report_look import Spec, theme
 from flows.report_payload import records

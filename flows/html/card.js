@@ -23,6 +23,9 @@ function card(one) {
   if (one.compile_in_calls != null) words.push(`compiling takes as long as ${digits(one.compile_in_calls)} calls`);
   if (one.exponent != null) words.push(`over the sizes its time grows as work to the power ${digits(one.exponent)}`);
   if (words.length) box.append(element("p", {}, `${words.join("; ")}.`));
+  for (const { at, ratio, low, high, changed } of one.changes ?? []) {
+    box.append(element("p", {}, `since ${at.slice(0, 10)}: ${digits(ratio)} times as long (${digits(low)} to ${digits(high)}); changed: ${changed}`));
+  }
   const chosen = [timing(one), one.phases.get(PHASE)].find((row) => row?.samples);
   if (chosen) box.append(strip(chosen));
   box.append(element("p", { class: "note" }, `run ${one.run_id}, sizes ${one.dims ?? "not known"}`));

@@ -19,8 +19,10 @@ const COLUMNS = [
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
 const cases = readCases();
+const ratios = readChanges();
 const history = carried.history.points.map(([at, run, median_ns]) => ({
   id: at, kernel: cases[at].kernel, name: cases[at].name, panel: cases[at].panel, median_ns, at: carried.history.runs[run][1],
+  change: ratios.get(`${at} ${run}`) ?? null,
 }));
 const form = document.getElementById("filters");
 const table = document.getElementById("table");
@@ -45,6 +47,16 @@ function readCases() {
     }));
     return found;
   });
+}
+
+// Changes for good, with their cases; and their ratios by case and run.
+function readChanges() {
+  const found = new Map();
+  for (const [at, run, , ratio, low, high, changed] of carried.history.changes) {
+    found.set(`${at} ${run}`, ratio);
+    (cases[at].changes ??= []).push({ at: carried.history.runs[run][1], ratio, low, high, changed });
+  }
+  return found;
 }
 
 // --- numbers, as the terminal writes them

@@ -38,7 +38,7 @@ function markLargest() {
 }
 
 function rowsOf(figure) {
-  if (figure.spec.data?.name !== "history") return shown.map(({ phases, ...one }) => one);
+  if (figure.spec.data?.name !== "history") return shown.map(({ phases, changes, ...one }) => one);
   const ids = new Set(shown.map((one) => one.id));
   return history.filter((point) => ids.has(point.id)).map((point) => ({ ...point, largest: cases[point.id].largest }));
 }

@@ -25,7 +25,7 @@ table.addEventListener("mousemove", (event) => {
   else hideTip();
 });
 table.addEventListener("mouseleave", hideTip);
-document.getElementById("trouble").addEventListener("click", (event) => {
+document.querySelector("main").addEventListener("click", (event) => {
   const { case: id } = event.target.dataset;
   const found = id && cases.find((one) => one.case_id === id);
   if (found) open(found);

@@ -144,7 +144,8 @@ def test_the_pointer_over_a_case_shows_its_card_and_leaves_with_it(opened: tuple
 def test_a_mark_of_a_figure_opens_its_case(opened: tuple[Any, list[str]]) -> None:
     tab, said = opened
     marks = tab.locator("#first-call .mark-symbol.role-mark path")
-    marks.first.scroll_into_view_if_needed()
+    tab.locator("#first-call").scroll_into_view_if_needed()
+    tab.evaluate("window.report.drawn()")
     marks.last.click(force=True)
     assert tab.locator("#card").is_visible()
     assert tab.locator("#card .samples").count() == 1
