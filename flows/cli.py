@@ -21,6 +21,7 @@ from flows.deploy_command import deploy
 from flows.history_command import history
 from flows.query_command import query
 from flows.report_command import report
+from flows.show_command import show
 from flows.sweep_command import sweep
 from flows.upkeep_commands import compact, verify
 from kernels import devices, doctor, image, starting
@@ -41,6 +42,7 @@ app = App(
 )
 app.command(query)
 app.command(report)
+app.command(show)
 app.command(compare)
 app.command(history)
 app.command(compact)
