@@ -11,7 +11,7 @@ EXTRAS_STAMP = $(if $(EXTRAS),$(VENV)/extras-$(EXTRAS).stamp)
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test contract check docs selfcheck gpu-check lock images image base test-containers clean
+.PHONY: bench test contract check docs selfcheck gpu-check lock images image run base test-containers test-containers-all clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
@@ -82,6 +82,10 @@ BACKEND ?= cpu
 image:
 	@$(GPU_PYTHON) -m containers.build $(BACKEND) --jax "$(JAX)" --extras "$(EXTRAS)" --base "$(BASE)"
 
+# An image, run by hand: make run BACKEND=gpu ARGS="jitmatrix bench --matrix smoke"
+run:
+	@$(GPU_PYTHON) -m containers.run --jax "$(JAX)" --extras "$(EXTRAS)" $(BACKEND) $(ARGS)
+
 # A base image from Debian packages, where no registry is in reach.
 base:
 	@$(GPU_PYTHON) -m containers.base
@@ -89,6 +93,10 @@ base:
 # Builds the cpu image, and runs it as an orchestrator would: podman, or docker, must be there.
 test-containers: $(VENV)/test.stamp
 	JITMATRIX_CONTAINERS=1 $(BIN)/python -m pytest tests/containers $(ARGS)
+
+# The gpu and tpu images too, and cpu ones with another JAX and another framework: gigabytes, for the night.
+test-containers-all: $(VENV)/test.stamp
+	JITMATRIX_CONTAINERS=all $(BIN)/python -m pytest tests/containers --capture=no --durations=0 $(ARGS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -191,15 +191,22 @@ class Engine:
         found = json.loads(self._told("info", *(["--format=json"] if self.name == "podman" else [])))
         return Path(found["store"]["GraphRoot"] if self.name == "buildah" else found["store"]["graphRoot"])
 
-    def gpu_options(self) -> list[str]:
-        """Give the options that hand the machine's GPUs to a container.
+    def device_options(self, backend: str) -> list[str]:
+        """Give the options that hand the machine's devices to a container.
+
+        Args:
+            backend: cpu, gpu or tpu.
 
         Returns:
-            The options.
+            The options; for a tpu those of prefect.yaml: libtpu opens the chips' device files, which are root's.
 
         Raises:
             UsageError: the engine has no runtime for GPUs.
         """
+        if backend == "cpu":
+            return []
+        if backend == "tpu":
+            return ["--privileged", "--user=root", "--network=host"]
         if self.name == "docker":
             runtimes = json.loads(self._told("info", "--format={{json .Runtimes}}"))
             if "nvidia" in runtimes:

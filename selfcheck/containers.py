@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from containers.build import build
 from containers.engine import Engine
+from containers.run import HARDENING
 from containers.variant import ROOT, Variant
 from kernels.errors import UsageError
 from selfcheck.figure import Figure, at_least, at_most
@@ -28,13 +29,7 @@ WORDS = (
     " --rounds 3 --budget 1"
 )
 
-HARDENED = (
-    "--read-only",
-    "--tmpfs=/tmp:rw,exec",
-    "--cap-drop=all",
-    "--security-opt=no-new-privileges",
-    "--network=none",
-)
+HARDENED = (*HARDENING, "--network=none")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -13,9 +13,10 @@ import yaml
 
 from containers import engine, locks
 from containers.engine import Engine
-from containers.variant import FOLDER, LOCKS, Variant
+from containers.variant import FOLDER, LOCKS, Variant, version
 from kernels.case import Backend
 from kernels.errors import UsageError
+from tests.containers.jobs import BENCHES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,9 +137,43 @@ def test_an_engine_that_does_not_answer_is_named_with_what_it_said(tmp_path: Pat
 
 
 @pytest.mark.skipif(any(Path("/etc/cdi").glob("nvidia*")), reason="this machine's engine has a runtime for GPUs")
-def test_a_gpu_that_the_engine_cannot_hand_over_is_told_with_what_mends_it() -> None:
-    with pytest.raises(UsageError, match=r"podman has no runtime for GPUs here; install NVIDIA's container toolkit"):
-        Engine("podman").gpu_options()
+def test_a_gpu_that_the_engine_cannot_hand_over_is_told_with_what_mends_it(tmp_path: Path) -> None:
+    for name in ("podman", "docker"):
+        answers = tmp_path / name / name
+        answers.parent.mkdir()
+        # What `docker info` says of a machine without NVIDIA's container toolkit.
+        answers.write_text("""#!/bin/sh\necho '{"runc": {"path": "runc"}}'\n""")
+        answers.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-m", "containers.run", "gpu", "jitmatrix", "bench"],
+            cwd=ROOT, env={**os.environ, "PATH": str(answers.parent)},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert (
+            f"{name} has no runtime for GPUs here; install NVIDIA's container toolkit, and run nvidia-ctk"
+            in done.stderr
+        )
+
+
+def test_an_image_that_is_not_there_is_told_with_the_line_that_builds_it(tmp_path: Path) -> None:
+    engine = tmp_path / "podman"
+    engine.write_text('#!/bin/sh\ncase "$1" in info) ;; *) exit 125 ;; esac\n')
+    engine.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "containers.run", "--jax", "0.11.0", "cpu", "jitmatrix", "list"],
+        cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    line = f"jitmatrix: there is no image jitmatrix-cpu:{version()}-jax0.11.0 here: make image BACKEND=cpu JAX=0.11.0\n"
+    assert (done.returncode, done.stderr) == (2, line)
+
+
+def test_a_container_has_no_more_rights_than_its_device_asks_for() -> None:
+    assert Engine("podman").device_options("cpu") == []
+    # As prefect.yaml has it for docker work pools.
+    tpu = BENCHES["tpu"]["work_pool"]["job_variables"]
+    assert (tpu["privileged"], tpu["network_mode"], tpu["container_create_kwargs"]["user"]) == (True, "host", "root")
+    assert Engine("docker").device_options("tpu") == ["--privileged", "--user=root", "--network=host"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from containers import base
 from containers.build import BUILDS
 from containers.build import build as build_image
 from containers.engine import Engine
+from containers.run import HARDENING
 from containers.variant import Variant
 from kernels.errors import UsageError
 from tests.flows.conftest import PREFECT, ROOT
@@ -30,30 +31,13 @@ pytestmark = [
     pytest.mark.skipif("JITMATRIX_CONTAINERS" not in os.environ, reason="run by make test-containers"),
 ]
 
-HARDENED = (
-    "--read-only",
-    "--tmpfs=/tmp:rw,exec,mode=1777",
-    "--cap-drop=all",
-    "--security-opt=no-new-privileges",
-    "--pids-limit=512",
-)
+HARDENED = (*HARDENING, "--pids-limit=512")
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with pytest.MonkeyPatch.context() as patch:
-        if "CONTAINERS_CONF" not in os.environ and not Path("/run/systemd/system").is_dir():
-            patch.setenv("CONTAINERS_CONF", str(Path(__file__).with_name("containers.conf")))
-        yield Engine.here(runs=True)
-
-
-@pytest.fixture(scope="module")
-def image(engine: Engine) -> str:
-    """The cpu image of this checkout; from Debian packages unless JITMATRIX_BASE_IMAGE names another base."""
-    given = os.environ.get("JITMATRIX_BASE_IMAGE")
-    if not given:
-        base.make(engine)
-    return str(build_image(Variant.of("cpu"), engine, given or base.NAME)["newest"])
+def image(engine: Engine, base_image: str) -> str:
+    """The cpu image of this checkout."""
+    return str(build_image(Variant.of("cpu"), engine, base_image)["newest"])
 
 
 @pytest.fixture

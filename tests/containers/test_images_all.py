@@ -1,0 +1,77 @@
+"""The other images, built as far as this machine lets them be; ``make test-containers-all`` runs this, once a night."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from containers import run
+from containers.build import build
+from containers.engine import Engine
+from containers.variant import Variant
+from kernels import devices
+from kernels.case import Backend
+
+pytestmark = [
+    pytest.mark.timeout(5400),
+    pytest.mark.skipif(os.environ.get("JITMATRIX_CONTAINERS") != "all", reason="run by make test-containers-all"),
+]
+
+OTHER_JAX = "0.11.0"
+
+
+def ran(engine: Engine, image: str, *words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    command = [engine.name, "run", "--rm", *run.HARDENING, "--network=none", *options, image, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.mark.parametrize("backend", ["tpu", "gpu"])
+def test_an_image_installs_and_without_its_device_measures_nothing(
+    engine: Engine, base_image: str, backend: str, tmp_path: Path
+) -> None:
+    told = build(Variant.of(backend), engine, base_image)
+    image = str(told["image"])
+    seen = ran(engine, image, "python", "-c", "import jax; print(jax.__version__)")
+    assert (seen.returncode, seen.stdout.count("\n")) == (0, 1), seen.stderr
+    if devices.present(Backend(backend)):
+        well = ran(engine, image, "python", "-m", "kernels.health", options=tuple(engine.device_options(backend)))
+        assert well.stdout.startswith(f"jax computes on {backend}: "), well.stderr
+        return
+    absent = ran(engine, image, "python", "-m", "kernels.health")
+    # What an engine itself says on standard error, such as of systemd that is not there, is not the image's.
+    said = [line for line in absent.stderr.splitlines() if "level=" not in line]
+    assert (absent.returncode, absent.stdout, len(said)) == (1, "", 1), absent.stderr
+    assert said[0].startswith(f"jitmatrix: jax has no usable {backend} device here: ")
+    tmp_path.chmod(0o777)
+    words = "jitmatrix bench --matrix smoke --kernel double --framework jax/jit --quick"
+    done = ran(engine, image, *words.split(), options=(f"--volume={tmp_path}:/var/lib/jitmatrix",))
+    assert done.returncode == 1, done.stdout + done.stderr
+    (file,) = tmp_path.glob("results/timings/*/*.parquet")
+    rows = pq.ParquetFile(file).read(["backend", "status"]).to_pylist()
+    assert {(row["backend"], row["status"]) for row in rows} == {(backend, "unavailable")}
+
+
+@pytest.mark.parametrize(
+    ("extras", "jax", "framework", "module", "version"),
+    [("", OTHER_JAX, "jax/jit", "jax", OTHER_JAX), ("tensorflow", "", "tensorflow/xla", "tensorflow", None)],
+)
+def test_a_cpu_image_with_another_jax_or_framework_measures_with_it(
+    engine: Engine, base_image: str, extras: str, jax: str, framework: str, module: str, version: str | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    told = build(Variant.of("cpu", extras, jax), engine, base_image)
+    tmp_path.chmod(0o777)
+    words = f"jitmatrix bench --matrix all --kernel double --framework {framework} --size S --dtype float32 --quick"
+    options = (f"--volume={tmp_path}:/var/lib/jitmatrix",)
+    done = ran(engine, str(told["image"]), *words.split(), options=options)
+    assert "1 planned = 1 ok + 0 failed + 0 skipped" in done.stdout, done.stdout + done.stderr
+    (file,) = tmp_path.glob("results/runs/*/*.parquet")
+    (row,) = pq.ParquetFile(file).read().to_pylist()
+    packages = json.loads(row["environment"])["packages"]
+    assert row["image"] == told["image"]
+    assert packages[module] == (version or packages[module])
