@@ -57,6 +57,11 @@ class StoredRun:
         return self.row.get("image") or ""
 
     @property
+    def tried(self) -> bool:
+        """Whether a case of it was tried: not where no machine took it, and not where all of it was left out."""
+        return self.row.get("machine") is not None and (self.row.get("ok"), self.row.get("failed")) != (0, 0)
+
+    @property
     def backends(self) -> tuple[str, ...]:
         """The backends that it was asked to measure on."""
         plan = json_of(self.row.get("plan"))
@@ -236,8 +241,8 @@ def _asks_newest(text: str) -> bool:
 
 
 def _newest(runs: Sequence[StoredRun], text: str, where: str, backend: str | None) -> StoredRun:
-    """Find the newest complete run, or the one so many before it, of all or of a day or an image."""
-    whole = [run for run in runs if run.complete and (backend is None or backend in run.backends)]
+    """Find the newest complete run that tried a case, or the one so many before it, of all or of a day or an image."""
+    whole = [run for run in runs if run.complete and run.tried and (backend is None or backend in run.backends)]
     of = f" of {backend}" if backend else ""
     back, among, what = 0, whole, f"{where} has {len(whole)} complete runs{of}"
     if latest := _LATEST.fullmatch(text):

@@ -61,6 +61,7 @@ class Run:
         rooflines: measured bandwidths and rates, by backend.
         warnings: what may falsify timings here, as found at the start.
         complete: whether the run ended by itself.
+        taken: whether a machine took it; of one that none took, rows name no machine, no hardware and no image.
     """
 
     order: Order
@@ -72,6 +73,17 @@ class Run:
     rooflines: dict[Backend, Roofline] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     complete: bool = False
+    taken: bool = True
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The machine's fingerprint; None where none took the run."""
+        return self.machine.fingerprint if self.taken else None
+
+    @property
+    def image(self) -> str | None:
+        """The container image; None where none ran."""
+        return self.environment.image if self.taken else None
 
     @property
     def version(self) -> str:
@@ -108,14 +120,14 @@ class Run:
             "plan_hash": plan_hash,
             "seed": order.sampling.seed,
             **counts(measurements, order.filters),
-            "machine": self.machine.fingerprint,
-            "hardware": json.dumps(asdict(self.machine)),
+            "machine": self.fingerprint,
+            "hardware": json.dumps(asdict(self.machine)) if self.taken else None,
             "environment": json.dumps(self.environment.to_json() | {"case_variables": case_variables(order.workers)}),
             "roofline": _json(self.rooflines),
             "warnings": self.warnings,
             "commit": self.environment.commit,
             "dirty": self.environment.dirty,
-            "image": self.environment.image,
+            "image": self.image,
             "version": self.version,
         }
 
@@ -168,8 +180,8 @@ def rows(run: Run, measurement: Measurement) -> list[dict[str, Any]]:
         "reason": measurement.reason,
         **{name: facts.get(name) for name in _COLUMN_FACTS},
         "facts": _json({name: value for name, value in facts.items() if name not in _COLUMN_FACTS}),
-        "machine": run.machine.fingerprint,
-        "image": run.environment.image,
+        "machine": run.fingerprint,
+        "image": run.image,
         **_declared(case),
     }
     phases = dict.fromkeys((*measurement.planned, *measurement.timings))

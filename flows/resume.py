@@ -179,7 +179,7 @@ def _retract(journal: Journal, target: Root, own: Spool) -> list[str]:
 def _unchanged(run: Run) -> Mapping[str, str | None]:
     return {
         "plan": run.plan()[1],
-        "machine": run.machine.fingerprint,
+        "machine": run.fingerprint,
         "commit": run.environment.commit,
         "version": run.version,
     }

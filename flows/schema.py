@@ -64,7 +64,7 @@ TIMINGS = _schema(
     ("cpu_share", pa.float64(), "processor over wall time in the steady loop of the last round"),
     ("facts", pa.string(), "what else the case's processes told, as JSON"),
     ("output_tail", pa.string(), "the last of what the kernel printed"),
-    ("machine", pa.string(), "fingerprint of the hardware"),
+    ("machine", pa.string(), "fingerprint of the hardware; null where no machine took the run"),
     ("image", pa.string(), "container image, where one ran"),
 )
 """One row per case and phase."""
@@ -100,7 +100,7 @@ RUNS = _schema(
     ("ok", pa.int64(), "cases measured and checked"),
     ("failed", pa.int64(), "cases wrong, failed, timeout, killed, or unavailable where asked for by name"),
     ("skipped", pa.int64(), "cells left out, each with a reason, unavailable ones among them"),
-    ("machine", pa.string(), "fingerprint of the hardware"),
+    ("machine", pa.string(), "fingerprint of the hardware; null where no machine took the run"),
     ("hardware", pa.string(), "the hardware, as JSON"),
     ("environment", pa.string(), "versions, variables of the user and of the cases, affinity, limits, as JSON"),
     ("roofline", pa.string(), "measured bandwidths and rates of each backend, as JSON"),

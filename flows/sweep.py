@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from prefect import flow, get_run_logger, runtime
 from prefect.client.schemas.objects import State
 from pydantic import Field
 
-from flows import dispatch, events, pages, plan, states
+from flows import dispatch, events, pages, plan, states, untaken
 from flows.artifacts import Publisher
 from flows.bench import Names, Orders
 from flows.deployment import settle
 from flows.dispatch import Errand, Sent
 from flows.durable import publish_new
 from flows.exact import exact
+from flows.following import follow, recall
 from flows.order import InlineMatrix, Order
 from flows.plan import Planned
 from flows.references import resolve
@@ -114,13 +115,17 @@ def sweep(  # noqa: PLR0917 - Prefect calls it by name
     sent: list[Sent] = []
     try:
         for errand in errands.values():
-            sent.append(dispatch.send(errand, logger.warning))
+            sent.append(Sent(errand, parameters=errand.parameters))
+            dispatch.send(sent[-1], logger.warning)
             note("%s", _line(sent[-1]))
-        dispatch.follow(sent, start_timeout_s, limit_s, logger.warning, lambda now: _progress(publisher, now, planned))
+        follow(sent, start_timeout_s, limit_s, logger.warning, lambda now: _progress(publisher, now, planned))
     except BaseException:
-        dispatch.recall(sent, "the sweep that had sent it was ended", logger.warning)
+        recall(sent, "the sweep that had sent it was ended", logger.warning)
         raise
-    found = shares_of(order, planned, dict(zip(errands, sent, strict=True)))
+    recall(sent, "the sweep that had asked for it went on without it", logger.warning)
+    became = dict(zip(errands, sent, strict=True))
+    _record(order, planned, became, logger.warning)
+    found = shares_of(order, planned, became)
     for share in found:
         note("%s: %s, %s", share.backend, share.state, states.counted(share.counts))
     compared, lines = compared_with(order.root, before, found)
@@ -175,14 +180,10 @@ def _baselines(root: Root, baseline: str | None, planned: Planned) -> dict[Backe
             found[backend] = resolve(root, str(baseline), backend.value)
         except UsageError as error:
             missing = error
-    # Before the first sweep of a root nothing is the latest: it is what later ones are compared with.
-    if missing is not None and not found and not (baseline == "latest" and not _any_run(root)):
+    # Where nothing was measured before, nothing is the latest: this is what later sweeps are compared with.
+    if missing is not None and not found and baseline != "latest":
         raise UsageError(f"baseline {baseline}: {missing}")
     return found
-
-
-def _any_run(root: Root) -> bool:
-    return next(iter(root.files("runs/")), None) is not None
 
 
 def _store(planned: Planned, root: Root) -> str:
@@ -199,6 +200,22 @@ def _store(planned: Planned, root: Root) -> str:
         return ""
     sent = upload(own, root)
     return "" if planned.key not in sent.waiting else f"{sent}; it waits in {own.folder}"
+
+
+def _record(
+    order: Order, planned: Planned, became: Mapping[tuple[Backend, str | None], Sent], warn: Callable[[str], None]
+) -> None:
+    """Store a row for every cell that nobody took: whoever asks the results finds the whole plan in them."""
+    named = {backend for backend, _ in became}
+    left = [(each, str(uuid7()), "") for each in planned.shares if each not in named]
+    left += [(each, str(one.parameters["run"]), one.unavailable) for (each, _), one in became.items() if one.untaken]
+    for backend, run_id, reason in left:
+        try:
+            untaken.record(
+                planned.shares[backend], run_id, reason, failed=backend.value in order.filters.backend, note=warn
+            )
+        except (UsageError, OSError) as error:
+            warn(f"{backend}: what was not measured is in the plan alone: {error}")
 
 
 def _progress(publisher: Publisher, sent: Sequence[Sent], planned: Planned) -> None:

@@ -10,23 +10,26 @@ with ended as (
     where status is distinct from 'ok'
 ),
 newest as (
-    -- Not latest, which keeps what a case has once been measured at when it cannot be tried any more.
+    -- Not latest, which keeps what a case has once been measured at when it cannot be tried any more. What no machine
+    -- took is over when any machine has had the case since.
     select distinct case_id, machine, status, coalesce(reason, '') as reason
     from (
         from timings where run_id in (select run_id from runs where complete)
         qualify run_id = first_value(run_id) over (
             partition by case_id, machine, coalesce(cold, false) order by measured_at desc, run_id desc
-        )
+        ) and (machine is not null or measured_at = max(measured_at) over (partition by case_id, coalesce(cold, false)))
     )
 )
 select
-    status, reason,
-    count(distinct case_id) as cases,
+    ended.status, ended.reason,
+    count(distinct ended.case_id) as cases,
     count(distinct run_id) as runs,
-    count(distinct case_id) filter (newest.case_id is not null) as still,
+    count(distinct ended.case_id) filter (newest.case_id is not null) as still,
     min(measured_at) as first_at,
     max(measured_at) as last_at,
-    min(case_id) as example,
-from ended left join newest using (case_id, machine, status, reason)
-group by status, reason
-order by status = 'skipped', cases desc, status, reason;
+    min(ended.case_id) as example,
+from ended left join newest on
+    (ended.case_id, ended.status, ended.reason) = (newest.case_id, newest.status, newest.reason)
+    and ended.machine is not distinct from newest.machine
+group by ended.status, ended.reason
+order by ended.status = 'skipped', cases desc, ended.status, ended.reason;

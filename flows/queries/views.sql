@@ -32,13 +32,14 @@ from (
 
 -- Per case, machine and workers, the rows of the newest complete run that has tried the case; of the newest that has it
 -- where none has. A run of one thread a case is no newer state of one that had all processors: workers is null there.
+-- What no machine took, such as a share of a sweep that no worker came for, stands for a case that none ever had.
 create view latest as
 select timings.*, workers,
 from timings join (select run_id, try_cast(plan ->> '$.workers' as bigint) as workers from runs where complete) using (run_id)
 qualify dense_rank() over (
     partition by case_id, machine, workers, coalesce(cold, false)
     order by coalesce(status in ('unavailable', 'skipped'), false), measured_at desc, run_id desc
-) = 1;
+) = 1 and (machine is not null or not bool_or(machine is not null) over (partition by case_id, workers, coalesce(cold, false)));
 
 -- One row per case of latest. A time is null where its row is not ok, has a flag, or was not timed: it is in no
 -- comparison and no ranking then, and `note` says why; `steady_note` and `first_call_note` say it of these phases alone.

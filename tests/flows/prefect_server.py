@@ -14,6 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
 from tests.flows.conftest import PREFECT, ROOT
 
 Process = subprocess.Popen[bytes]
@@ -87,6 +91,25 @@ class PrefectServer:
             return subprocess.Popen(
                 command, env=self.environment, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
             )
+
+    def pool(self, name: str, kind: str = "process") -> None:
+        """Make a work pool as an administrator does who is in a hurry: by the server's API.
+
+        Args:
+            name: of the pool.
+            kind: such as process.
+        """
+        with temporary_settings({PREFECT_API_URL: self.url}), get_client(sync_client=True) as client:
+            client.create_work_pool(WorkPoolCreate(name=name, type=kind))
+
+    def no_pool(self, name: str) -> None:
+        """Delete a work pool.
+
+        Args:
+            name: of the pool.
+        """
+        with temporary_settings({PREFECT_API_URL: self.url}), get_client(sync_client=True) as client:
+            client.delete_work_pool(name)
 
     def prefect(self, *arguments: str, **variables: str) -> str:
         """Run Prefect's command line in the checkout.
