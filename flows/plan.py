@@ -193,7 +193,12 @@ def unsound(key: str, content: bytes) -> str | None:
         backends = table["backend"].to_pylist()
         hashes = []
         for backend, text in texts.items():
-            hashes.append(_hash(text, table.filter(pa.array([each == backend for each in backends]))))
+            share = table.filter(pa.array([each == backend for each in backends]))
+            hashes.append(_hash(text, share))
+            if set(share["plan_hash"].to_pylist()) != {hashes[-1]}:
+                return f"its cells of {backend} name another plan than theirs"
+        if set(backends) - texts.keys():
+            return "it has cells of a backend that it has no plan of"
         return None if plan_key(_whole(hashes)) == key else "it is not the plan that its name says"
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         return f"it is no plan ({' '.join(str(error).split())})"

@@ -236,7 +236,7 @@ def _line(brief: Brief) -> str:
     parts = [f"{phase.value.replace('_', ' ')} {duration(timing.median_ns)}" for phase, timing in said]
     rounds = max((timing.rounds for _, timing in said), default=0)
     raised = [f"flagged {', '.join(flags(brief))}"] if flags(brief) else []
-    return f"{' · '.join([*parts, *raised])}, {rounds} rounds"
+    return f"{' · '.join([*parts, *raised])}, {rounds} round{'' if rounds == 1 else 's'}"
 
 
 def _named(case_id: str, others: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
@@ -92,6 +93,16 @@ def test_a_stored_plan_can_be_asked_and_is_verified(tmp_path: Path) -> None:
     table = pq.read_table(file)
     pq.write_table(table.slice(1), file)
     assert [(p.kind, p.key) for p in verify(root).problems] == [("damaged", planned.key)]
+
+
+def test_a_stored_plan_whose_cells_name_another_plan_is_unsound() -> None:
+    planned = divide(order(MATRIX))
+    table = pq.read_table(pa.BufferReader(planned.content()))
+    names = table["plan_hash"].to_pylist()
+    forged = table.set_column(0, "plan_hash", pa.array(["0" * 64, *names[1:]], pa.string()))
+    sink = pa.BufferOutputStream()
+    pq.write_table(forged, sink)
+    assert "name another plan than theirs" in (unsound(planned.key, sink.getvalue().to_pybytes()) or "")
 
 
 def test_a_plan_that_was_cut_short_is_named_and_set_aside(tmp_path: Path) -> None:

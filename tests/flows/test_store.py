@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import duckdb
 import pytest
 
 from flows import durable
+from flows.durable import file_sha256
 from flows.journal import Journal, place
 from flows.order import Order
 from flows.results import Run
@@ -80,3 +82,24 @@ def test_a_run_that_goes_on_takes_over_the_files_that_it_has(tmp_path: Path, run
     kept = [path for path in tmp_path.glob("timings/*/*.parquet") if "partial" not in path.name]
     assert len(kept) == 2
     assert len(duckdb.sql(f"from read_parquet({[str(path) for path in kept]})").fetchall()) == 3
+
+
+def test_a_folder_that_cannot_be_written_any_more_is_left_with_what_it_holds(tmp_path: Path, run: Run) -> None:
+    before, after = tmp_path / "full", tmp_path / "elsewhere"
+    with Journal(place(before, run.id), {"run_id": run.id}) as journal:
+        store = Store(before, run, journal, print)
+        store.take(OK[0])
+        first = store.finish(OK[:1])
+        marker = next(before.glob("runs/*/_*.json"))
+        marker.unlink()
+        store.take(OK[1])
+        store.move(after)
+        store.take(OK[2])
+        files = store.finish(OK)
+    assert {path.relative_to(before) for path in first} < {path.relative_to(after) for path in files}
+    assert [case_id for case_id, _, _ in stored(after)] == sorted(case.id for case in CASES)
+    (whole,) = after.glob("runs/*/_*.json")
+    named = {entry["key"]: entry["sha256"] for entry in json.loads(whole.read_text())["files"]}
+    assert named == {path.relative_to(after).as_posix(): file_sha256(path) for path in files}
+    # The folder that was left is as it was: it is the user's to look at.
+    assert [case_id for case_id, _, _ in stored(before)] == [CASES[0].id]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ def test_a_task_says_the_timings_of_its_case() -> None:
     state = told([brief()])
     assert (state.type.value, state.name) == ("COMPLETED", "Completed")
     assert state.message == "compile 36.4 ms · first call 53.2 ms · steady 2.13 ms, 5 rounds"
+
+
+def test_a_case_of_one_round_is_told_in_the_singular() -> None:
+    one = {phase: replace(timing, rounds=1) for phase, timing in brief().timings.items()}
+    assert (told([replace(brief(), timings=one)]).message or "").endswith(", 1 round")
 
 
 def test_a_flagged_case_is_named_so() -> None:
