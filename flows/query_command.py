@@ -30,6 +30,7 @@ def query(
         set: a parameter of the question, as name=value, such as baseline=numba/njit; may be repeated.
     """
     from flows.answers import TEXT, parquet
+    from flows.aside import tell
     from flows.query import ask, parameters
     from flows.settings import settings
     from flows.storage import root
@@ -40,8 +41,7 @@ def query(
     if format == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet: a terminal cannot show it; write it to a file: jitmatrix query … > FILE")
     found = ask(root(results or settings().results, to_read=True), question, parameters(set or ()))
-    for key, reason in sorted(found.aside.items()):
-        sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
+    tell(found.aside)
     if not found.files:
         sys.stderr.write("jitmatrix: there are no results yet\n")
     try:

@@ -31,6 +31,7 @@ def report(
         figures: a folder to write each figure to as well, as SVG and PNG.
         baseline: framework/mode that the others are compared with.
     """
+    from flows.aside import tell
     from flows.durable import publish
     from flows.report_data import gather
     from flows.report_page import page
@@ -40,8 +41,7 @@ def report(
 
     target = root(results or settings().results, to_read=True)
     data = gather(target, run or (), since, baseline)
-    for key, reason in sorted(data.aside.items()):
-        sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
+    tell(data.aside)
     option, path = "--to", to
     try:
         publish(to, page(data, target.address).encode())

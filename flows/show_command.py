@@ -22,14 +22,14 @@ def show(
     """
     from rich.console import Console
 
+    from flows.aside import tell
     from flows.report_data import gather
     from flows.settings import settings
     from flows.show import show as printed
     from flows.storage import root
 
     data = gather(root(results or settings().results, to_read=True), [run], baseline=baseline, history=False)
-    for key, reason in sorted(data.aside.items()):
-        sys.stderr.write(f"jitmatrix: set aside {key}: {reason}\n")
+    tell(data.aside)
     # Where it is no terminal, lines are not cut to the width of one.
     printed(data, Console() if sys.stdout.isatty() else Console(width=200))
     return 0
