@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import secrets
@@ -36,13 +37,19 @@ _COLUMN_FACTS = frozenset(
 )
 
 
-def uuid7() -> uuid.UUID:
+def uuid7(moment: datetime | None = None, name: str | None = None) -> uuid.UUID:
     """Make a UUID of version 7 (RFC 9562, section 5.7): ordered by time, random in the rest.
+
+    Args:
+        moment: its time; None takes now.
+        name: what the rest is the hash of, so that the same moment and name give the same UUID; None takes chance.
 
     Returns:
         The UUID.
     """
-    value = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80 | secrets.randbits(80)
+    milliseconds = int(1000 * moment.timestamp()) if moment else time.time_ns() // 1_000_000
+    rest = secrets.randbits(80) if name is None else int.from_bytes(hashlib.sha256(name.encode()).digest()[:10], "big")
+    value = (milliseconds & (1 << 48) - 1) << 80 | rest
     value = value & ~(0xF << 76) | 0x7 << 76
     return uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 

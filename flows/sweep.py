@@ -163,12 +163,18 @@ def _errands(
             if results is None and isinstance(order.root, LocalRoot):
                 # A folder of this machine says nothing to another: its worker has a setting of its own.
                 del parameters["results"]
-            parameters |= {"run": str(uuid7()), "plan": planned.hashes[backend]}
+            parameters |= {"run": _run_id(backend, image), "plan": planned.hashes[backend]}
             deployment = deployments.get(backend.value) or f"bench/{backend}"
             name = f"{order.matrix.name} on {backend}" + (f" in {image}" if image else "")
             key = f"{runtime.flow_run.id}-{backend}-{image or ''}"
             found[backend, image] = Errand(deployment, exact(parameters), name, key, image)
     return found
+
+
+def _run_id(backend: Backend, image: str | None = None) -> str:
+    """Choose the id of a share's run: the same for the same sweep, which may be started again after it was killed."""
+    own: Any = runtime.flow_run  # gives None outside of a flow run
+    return str(uuid7(own.scheduled_start_time, f"{own.id} {backend} {image or ''}"))
 
 
 def _baselines(root: Root, baseline: str | None, planned: Planned) -> dict[Backend, list[str]]:
@@ -207,7 +213,7 @@ def _record(
 ) -> None:
     """Store a row for every cell that nobody took: whoever asks the results finds the whole plan in them."""
     named = {backend for backend, _ in became}
-    left = [(each, str(uuid7()), "") for each in planned.shares if each not in named]
+    left = [(each, _run_id(each), "") for each in planned.shares if each not in named]
     left += [(each, str(one.parameters["run"]), one.unavailable) for (each, _), one in became.items() if one.untaken]
     for backend, run_id, reason in left:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -161,6 +162,14 @@ def test_ids_are_version_7_and_ordered_by_time() -> None:
     assert {i.variant for i in ids} == {"specified in RFC 4122"}
     stamps = [i.int >> 80 for i in ids]
     assert stamps == sorted(stamps)
+
+
+def test_the_same_moment_and_name_have_the_same_id() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, UTC)
+    found = uuid7(moment, "cpu")
+    assert found == uuid7(moment, "cpu")
+    assert found != uuid7(moment, "gpu")
+    assert (found.version, found.int >> 80) == (7, 1_767_323_045_678)
 
 
 def test_steady_alone_says_what_share_of_the_roofline_it_reached(run: Run) -> None:
