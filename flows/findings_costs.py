@@ -1,0 +1,193 @@
+"""What compiling costs: the first call, the calls until it pays, another shape, and the form in which it is written."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from flows.findings_data import PHASES, Findings, Found, Ratio, Timing, geometric_mean, ratio
+from flows.findings_text import by_mode, cell, counted, estimate, table, times
+from flows.pages import code
+from kernels.phase import Phase
+from kernels.progress import digits
+from kernels.statistics import Drawn, Estimate, break_even
+
+DECORATED, FUNCTION = "_decorated", "_function"
+"""How the names of two kernels end that are one computation in two forms; ``selfcheck/own/forms.py`` has them."""
+
+NOTHING = "These runs have nothing that answers it."
+
+
+def first_call(found: Findings) -> list[str]:
+    """Answer whether the first call of compiled code is slower than the first eager one.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows, ratios = [], []
+    for case, eager in _pairs(found):
+        first, other = case.trusted(Phase.FIRST_CALL), eager.trusted(Phase.FIRST_CALL)
+        if first is None or other is None:
+            continue
+        ratios.append((case.name, ratio(first, other)))
+        steady = eager.trusted(Phase.STEADY)
+        calls = digits(first.median_ns / steady.median_ns) if steady else ""
+        written = [times(first), eager.name, times(other), estimate(ratios[-1][1].estimate)]
+        rows.append([cell(case), case.name, *written, times(steady), calls])
+    lines = [
+        f"- {code(name)}: {counted(each, 'longer', 'shorter')}; the geometric mean of the ratios is "
+        f"{estimate(geometric_mean(each).estimate)}."
+        for name, each in by_mode(ratios).items()
+    ]
+    head = ("case", "mode", "first call", "eager", "its first call", "times as long", "a later eager call", "in those")
+    said = [
+        "The first call of compiled code against the first eager call, each in a process of its own that has imported",
+        "the framework and opened its device. Eager is the framework's own eager mode where it has one, else NumPy.",
+        "",
+    ]
+    return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
+
+
+def calls(found: Findings) -> list[str]:
+    """Answer after how many calls compiling has paid for itself.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows: list[list[str]] = []
+    words: dict[str, list[float | str]] = {}
+    for case, eager in _pairs(found):
+        first, steady, other = case.trusted(Phase.FIRST_CALL), case.trusted(Phase.STEADY), eager.trusted(Phase.STEADY)
+        if first is None or steady is None or other is None:
+            continue
+        pays = _pays(first, steady, other)
+        words.setdefault(case.name, []).append(pays.value if isinstance(pays, Estimate) else pays)
+        shown = estimate(pays) if isinstance(pays, Estimate) else pays
+        rows.append([cell(case), case.name, times(first), times(steady), eager.name, times(other), shown])
+    lines = [f"- {code(name)}: {_paid(each)}." for name, each in sorted(words.items())]
+    said = [
+        "Compiled code costs its first call and then a steady call each time; eager code an eager call each time. It",
+        "*never* pays where a steady call takes longer than an eager one; it is *unclear* where intervals do not tell.",
+        "",
+    ]
+    head = ("case", "mode", "first call", "a steady call", "eager", "an eager call", "calls until it pays")
+    return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
+
+
+def _pays(first: Timing, steady: Timing, eager: Timing) -> Estimate | str:
+    against = ratio(steady, eager)
+    if against.longer:
+        return "never"
+    pays = break_even(*(Drawn.of(each.rounds) for each in (first, steady, eager)))
+    # The bootstrap of few rounds is too sure of itself; that of a ratio is not.
+    return "unclear" if pays is None or against.longer is None else pays
+
+
+def _paid(found: Sequence[float | str]) -> str:
+    numbers = sorted(each for each in found if not isinstance(each, str))
+    between = ""
+    if numbers:
+        low, middle, high = (digits(each) for each in (numbers[0], statistics.median(numbers), numbers[-1]))
+        between = (
+            f" after {low} calls" if len(numbers) == 1 else f" after {low} to {high} calls, {middle} at the median"
+        )
+    of = f"{len(numbers)} of {len(found)} {'cell' if len(found) == 1 else 'cells'}"
+    return f"pays in {of}{between}; never in {found.count('never')}, unclear in {found.count('unclear')}"
+
+
+def new_shape(found: Findings) -> list[str]:
+    """Answer what a call at another size costs once code is compiled.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows: list[list[str]] = []
+    words: dict[str, list[tuple[float, Ratio, float | None]]] = {}
+    for case in found.cases:
+        again, first, steady = (case.trusted(each) for each in (Phase.RETRACE, Phase.FIRST_CALL, Phase.STEADY))
+        if not case.compiled or again is None or first is None or steady is None:
+            continue
+        of_first, in_calls = ratio(again, first), again.median_ns / steady.median_ns
+        compiles = None if again.compiles is None else again.compiles / len(again.rounds)
+        words.setdefault(case.name, []).append((in_calls, of_first, compiles))
+        counts = [digits(in_calls), estimate(of_first.estimate), "" if compiles is None else f"{compiles:g}"]
+        rows.append([cell(case), case.name, times(again), times(steady), *counts])
+    lines = [f"- {code(name)}: {_shape(each)}." for name, each in sorted(words.items())]
+    head = (
+        "case",
+        "mode",
+        "first call at the next size",
+        "a steady call",
+        "in those",
+        "of a first call",
+        "compilations",
+    )
+    said = ["The first call at another size, in a process in which the code is compiled and warm for one.", ""]
+    return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
+
+
+def _shape(found: Sequence[tuple[float, Ratio, float | None]]) -> str:
+    in_calls = statistics.median(calls for calls, _, _ in found)
+    compiles = sorted({each for _, _, each in found if each is not None})
+    program = "its compilations are not reported"
+    if compiles:
+        between = f"{compiles[0]:g}" if len(compiles) == 1 else f"{compiles[0]:g} to {compiles[-1]:g}"
+        program = "one program serves all sizes" if compiles == [0] else f"{between} compilations for each new size"
+    mean = estimate(geometric_mean([each for _, each, _ in found]).estimate)
+    return (
+        f"{program}; it takes {digits(in_calls)} steady calls at the median of {len(found)}, and {mean} of a first call"
+    )
+
+
+def forms(found: Findings) -> list[str]:
+    """Answer whether it matters that a function is compiled by a decorator or by a call.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows, ratios, programs = [], [], []
+    for case, other in _forms(found):
+        programs.append(case.program is not None and case.program == other.program)
+        for phase in PHASES:
+            one, two = case.trusted(phase), other.trusted(phase)
+            if one is None or two is None or phase == Phase.STARTUP:
+                continue
+            ratios.append(ratio(one, two))
+            rows.append([cell(case), case.name, phase, times(one), times(two), estimate(ratios[-1].estimate)])
+    if not ratios:
+        return [NOTHING, ""]
+    compared = counted(ratios, "the decorated one takes longer", "it takes less").replace("cell", "phase")
+    lines = [
+        f"Two kernels of one body: one has the decorator, the other is given to the compiler as a function. Of them "
+        f"{compared}. The compiled program is the same text in {sum(programs)} of {len(programs)}.",
+        "",
+    ]
+    return [*lines, *table(("case", "mode", "phase", "decorated", "as a function", "ratio"), rows)]
+
+
+def _forms(found: Findings) -> Iterator[tuple[Found, Found]]:
+    for case in found.cases:
+        stem = case.kernel.removesuffix(DECORATED)
+        for other in found.cases if stem != case.kernel else ():
+            if (other.kernel, other.own, other.cell, other.name) == (stem + FUNCTION, case.own, case.cell, case.name):
+                yield case, other
+
+
+def _pairs(found: Findings) -> Iterator[tuple[Found, Found]]:
+    """Give what is compiled beside what is not."""
+    for case in found.cases:
+        eager = found.eager(case) if case.compiled else None
+        if eager is not None:
+            yield case, eager

@@ -1,0 +1,169 @@
+"""Who is ahead at equal dtype, what a call that nobody waits for seems to take, and what a result cache is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flows.findings_costs import NOTHING
+from flows.findings_data import Findings, Found, Ratio, geometric_mean, ratio
+from flows.findings_text import by_mode, cell, counted, estimate, table, times
+from flows.pages import code
+from kernels.phase import Phase
+from kernels.progress import digits, duration
+
+QUOTED = "sincos"
+"""The kernel of the widely quoted comparison."""
+
+CALLS = 1000
+"""By which the quoted comparison multiplies one call."""
+
+
+def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
+    """Answer whether NumPy or a framework is ahead, at equal dtype.
+
+    Args:
+        found: the cases.
+        framework: such as ``jax``.
+        title: how it writes itself.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows, ratios, quoted = [], [], []
+    for case in found.cases:
+        numpy = found.beside(case, "numpy/eager")
+        if case.name.partition("/")[0] != framework or numpy is None:
+            continue
+        one, two = case.trusted(Phase.STEADY), numpy.trusted(Phase.STEADY)
+        if one is None or two is None:
+            continue
+        each = ratio(one, two)
+        ahead = {True: "NumPy", False: title, None: "unclear"}[each.longer]
+        ratios.append((case.name, each))
+        rows.append([cell(case), case.name, times(two), times(one), estimate(each.estimate), ahead])
+        if case.kernel == QUOTED and not case.own and case.compiled and case.size == _largest(found, case):
+            word = "it is unclear who is ahead" if each.longer is None else f"{ahead} is ahead"
+            quoted.append(
+                f"- {cell(case)}, {code(case.name)}: {word}; a call takes {times(two)} in NumPy and {times(one)} "
+                f"here, {estimate(each.estimate)} times as long."
+            )
+    lines = [
+        f"- {code(name)}: NumPy {counted(each, 'is ahead', title + ' is ahead')}; a call takes "
+        f"{estimate(geometric_mean(each).estimate)} times as long as in NumPy, by the geometric mean."
+        for name, each in by_mode(ratios).items()
+    ]
+    if not lines:
+        return [_absent(found, framework, title), ""]
+    if quoted:
+        quoted = ["", f"The widely quoted comparison, {code('sin(x) + cos(x)')} at its largest size:", "", *quoted]
+    head = ("case", "mode", "NumPy", title, "times as long", "ahead")
+    return [*lines, *quoted, "", *table(head, rows)]
+
+
+def _largest(found: Findings, case: Found) -> str:
+    """Give the largest size at which a mode was timed; cases lie in the order of their work."""
+    same = (case.kernel, case.own, case.name, case.dtype, case.one_thread)
+    return [
+        each.size
+        for each in found.cases
+        if (each.kernel, each.own, each.name, each.dtype, each.one_thread) == same and each.timings
+    ][-1]
+
+
+def _absent(found: Findings, framework: str, title: str) -> str:
+    cases = [case for case in found.cases if case.name.partition("/")[0] == framework]
+    timed = [case for case in cases if case.timings]
+    if timed:
+        return f"{title}: {len(timed)} cases were timed, and none may be compared: the flags stand below."
+    missing = next((case.reason for case in cases if case.status == "unavailable" and case.reason), None)
+    return f"{title} is not in these runs{f': {missing}' if missing else ''}."
+
+
+def not_waited_for(found: Findings) -> list[str]:
+    """Show what the widely quoted hundredfold is made of.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows, lines = [], []
+    for case in found.cases:
+        numpy, returned = found.beside(case, "numpy/eager"), case.timings.get(Phase.ENQUEUE)
+        waited = case.timings.get(Phase.STEADY)
+        other = numpy.timings.get(Phase.STEADY) if numpy else None
+        chosen = case.kernel == QUOTED and not case.own and case.compiled and case.status == "ok"
+        if not chosen or returned is None or waited is None or other is None or case.size != _largest(found, case):
+            continue
+        seems, takes = other.median_ns / returned.median_ns, other.median_ns / waited.median_ns
+        lines.append(
+            f"- {cell(case)}: {CALLS} calls of NumPy take {duration(CALLS * other.median_ns)}. One call of "
+            f"{code(case.name)} that is not waited for, times {CALLS}, seems to take "
+            f"{duration(CALLS * returned.median_ns)}, {digits(seems)} times less; {CALLS} calls that are waited for "
+            f"take {duration(CALLS * waited.median_ns)}: the ratio is {digits(takes)}."
+        )
+        shown = [times(other), times(returned), digits(seems), times(waited), digits(takes)]
+        rows.append([cell(case), case.name, *shown])
+    if not lines:
+        return [NOTHING, ""]
+    head = (
+        "case",
+        "mode",
+        "NumPy",
+        "until the call returns",
+        "NumPy over that",
+        "until the result is there",
+        "over that",
+    )
+    said = [
+        "A call of compiled JAX code returns before the result is there. Timed until it returns, the work is not in",
+        "the time, and multiplied by a thousand it is still not. Flags stand in brackets: this ranks nothing.",
+        "",
+    ]
+    return [*said, *lines, "", *table(head, rows)]
+
+
+def result_cache(found: Findings) -> list[str]:
+    """Answer what a result cache is and is not.
+
+    Args:
+        found: the cases.
+
+    Returns:
+        Lines of Markdown.
+    """
+    rows: list[list[str]] = []
+    hits: list[Ratio] = []
+    misses: list[Ratio] = []
+    for case in found.cases:
+        plain = found.beside(case, "python/plain")
+        if case.name != "python/lru_cache" or plain is None or case.status != "ok":
+            continue
+        hit, call = case.timings.get(Phase.STEADY), plain.trusted(Phase.STEADY)
+        miss, first = case.trusted(Phase.FIRST_CALL), plain.trusted(Phase.FIRST_CALL)
+        # The flag says what is looked for here; with any other the time is not trusted.
+        if hit is not None and call is not None and hit.flags == ("memoised",):
+            hits.append(ratio(hit, call))
+        if miss is not None and first is not None:
+            misses.append(ratio(miss, first))
+        rows.append([cell(case), times(plain.timings.get(Phase.STEADY)), times(hit), times(first), times(miss)])
+    if not rows:
+        return [NOTHING, ""]
+    said = [
+        "A result cache remembers answers by their arguments; a compiler remembers programs, and computes each answer.",
+        "So repeats of a call with a cache time a look-up: the rows are flagged `memoised`, and ranked with nothing.",
+        "",
+        *_said("A hit against computing once more", hits, "it takes longer", "it takes less"),
+        *_said("The first call with arguments that the cache has not seen", misses, "longer than without", "less"),
+        "",
+    ]
+    head = ("case", "computing", "a hit", "a first call without", "a first call with the cache")
+    return [*said, *table(head, rows)]
+
+
+def _said(what: str, found: Sequence[Ratio], longer: str, shorter: str) -> list[str]:
+    if not found:
+        return [f"- {what}: no pair of timings may be trusted."]
+    mean = estimate(geometric_mean(found).estimate)
+    return [f"- {what}: {counted(found, longer, shorter)}; {mean} times as long, by the geometric mean."]
