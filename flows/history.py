@@ -18,7 +18,7 @@ from flows.changes import Change, of_case, of_runs
 from flows.query import looked
 from flows.ratios import interval, units
 from flows.references import StoredRun, json_of, stored_runs
-from flows.sides import COLUMNS, Key, Timed, key_of
+from flows.sides import COLUMNS, Key, Timed, key_of, unfit
 from flows.storage import Root
 from kernels.errors import UsageError, unknown
 from kernels.phase import Phase
@@ -73,7 +73,7 @@ class History:
         phase: what was timed.
         points: runs that may be trusted, the oldest first.
         changes: change points, the oldest first.
-        flagged: runs whose timing carries a flag: they are in no series.
+        flagged: runs whose timing carries a flag, or whose samples can be in no ratio: they are in no series.
     """
 
     key: Key
@@ -161,22 +161,35 @@ def _rows(root: Root, names: Sequence[str], phase: str) -> list[dict[str, Any]]:
 def _history(
     key: Key, machine: str, phase: Phase, rows: Sequence[tuple[StoredRun, dict[str, Any]]], smallest: float
 ) -> History:
-    trusted = sorted((pair for pair in rows if not pair[1]["flags"]), key=lambda pair: pair[0].id)
+    trusted = [(run, row) for run, row in rows if not row["flags"] and not unfit(row)]
+    trusted.sort(key=lambda pair: pair[0].id)
     points = [Point(run, 0.0, Timed([row])) for run, row in trusted]
     points = [replace(point, ns=median(point.timed.runs[0])) for point in points]
     return History(key, machine, phase, tuple(points), _changes(points, smallest), len(rows) - len(points))
 
 
 def _changes(points: Sequence[Point], smallest: float) -> tuple[ChangePoint, ...]:
-    """Find the changes of a series that matter; of neighbouring levels that differ by less, one is made."""
+    """Find the changes of a series that matter; of neighbouring levels that may be the same, one is made."""
     if not points:
         return ()
     rounds = [units(point.timed.runs)[0] for point in points]
     levels = np.array([each.mean() for each in rounds])
     errors = np.array([each.std(ddof=1) / np.sqrt(each.size) if each.size > 1 else 0.0 for each in rounds])
     places = change_points(levels, errors)
-    while small := [place for place in places if abs(_step(levels, places, place)) < np.log1p(smallest)]:
-        places.remove(min(small, key=lambda place: abs(_step(levels, places, place))))
+    while True:
+        while small := [place for place in places if abs(_step(levels, places, place)) < np.log1p(smallest)]:
+            places.remove(min(small, key=lambda place: abs(_step(levels, places, place))))
+        found = _between(points, places)
+        unclear = [
+            place for place, change in zip(places, found, strict=True) if change.ratio.low <= 1 <= change.ratio.high
+        ]
+        if not unclear:
+            return found
+        places.remove(min(unclear, key=lambda place: abs(_step(levels, places, place))))
+
+
+def _between(points: Sequence[Point], places: Sequence[int]) -> tuple[ChangePoint, ...]:
+    """Compare the levels on both sides of each place."""
     ends = [0, *places, len(points)]
     found = []
     for start, place, end in zip(ends, places, ends[2:], strict=False):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from flows.history import change_points, histories
+from flows.ratios import interval
 from flows.results import Run
 from flows.storage import LocalRoot
 from kernels.errors import UsageError
@@ -50,6 +51,16 @@ def test_one_slow_night_a_drift_within_what_matters_and_a_short_series_have_no_c
     for name, factors in (("night", [1.0] * 6 + [1.5] + [1.0] * 6), ("drift", [1.0] * 6 + [1.03] * 6), ("few", [1, 2])):
         nights(tmp_path / name, factors, change=99)
         assert all(each.changes == () for each in histories(LocalRoot(tmp_path / name), [DENSE[0].id]))
+
+
+def test_a_level_whose_runs_scatter_so_much_that_it_may_be_the_old_one_is_no_change(tmp_path: Path) -> None:
+    nights(tmp_path, [1.0] * 6 + [1.06, 2.2, 2.3], change=99)
+    (found,) = histories(LocalRoot(tmp_path), [DENSE[0].id])
+    sides = [[point.timed.runs[0] for point in side] for side in (found.points[:6], found.points[6:])]
+    ratio, _ = interval(*sides)
+    assert ratio.value > 1.5
+    assert ratio.low < 1 < ratio.high
+    assert found.changes == ()
 
 
 @pytest.mark.parametrize("runs", [8, 30, 100])
