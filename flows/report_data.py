@@ -189,7 +189,7 @@ def _mark_largest(cases: Sequence[Row]) -> None:
 
 def _panels(cases: Sequence[Row]) -> dict[tuple[Any, ...], str]:
     """Name what else than kernel, size, framework and mode tells the cases of this report apart."""
-    machines = sorted({case["machine"] or "" for case in cases})
+    machines = {case["machine"] for case in cases} - {None}
     several = len({case["backend"] for case in cases}) > 1
     panels = {}
     for case in cases:
@@ -199,7 +199,7 @@ def _panels(cases: Sequence[Row]) -> dict[tuple[Any, ...], str]:
             case["backend"] if several else "",
             "cold" if case["cold"] else "",
             f"{case['workers']} workers" if case["workers"] else "",
-            f"machine {case['machine']}" if len(machines) > 1 else "",
+            "" if len(machines) < 2 else f"machine {case['machine']}" if case["machine"] else "no machine",
         ]
         panels[_key(case, _CASE)] = ", ".join(filter(None, words))
     return panels

@@ -81,7 +81,7 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
         paying=sum(case["calls"] is not None for case in data.cases),
         compiled=sum(case["against"] is not None for case in data.cases),
         kernels=len({case["kernel"] for case in data.cases}),
-        machines=[_machine(run) for run in _one_of_each(data.runs)],
+        machines=[_machine(run) for run in _one_of_each(data.runs) if run["machine"]],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),
         script=Markup("\n".join((FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPTS)),
         library=Markup(_library()),
