@@ -136,19 +136,21 @@ def write(folder: Path, run: Run, rows: Iterable[Rows]) -> float:
         Seconds that writing took; those in which ``rows`` were made are not among them.
     """
     day, spent, entries = f"date={run.started_at:%Y-%m-%d}", 0.0, []
-    runs = [(f"runs/{day}/{run.id}.parquet", [run.row([])], schema.RUNS)]
-    files = ((f"timings/{day}/{run.id}-{uuid7()}.parquet", batch, schema.TIMINGS) for batch in rows)
-    for part in (files, runs):
-        for key, batch, columns in part:
-            start = time.perf_counter()
-            content = packed(table(batch, columns, run))
-            sha256 = publish(folder / key, content)
-            entries.append({"key": key, "nbytes": len(content), "sha256": sha256, "rows": len(batch)})
-            spent += time.perf_counter() - start
-    start = time.perf_counter()
-    marker = {"run_id": run.id, "schema_version": schema.VERSION, "planned": 0, "files": entries}
-    publish(folder / marker_key(run.started_at.date(), run.id), json.dumps(marker).encode())
-    return spent + time.perf_counter() - start
+    cases: set[str] = set()
+
+    def files() -> Iterator[tuple[str, Rows, pa.Schema]]:
+        for batch in rows:
+            cases.update(row["case_id"] for row in batch)
+            yield f"timings/{day}/{run.id}-{uuid7()}.parquet", batch, schema.TIMINGS
+        yield f"runs/{day}/{run.id}.parquet", [_counted(run, len(cases))], schema.RUNS
+
+    for key, batch, columns in files():
+        start = time.perf_counter()
+        content = packed(table(batch, columns, run))
+        sha256 = publish(folder / key, content)
+        entries.append({"key": key, "nbytes": len(content), "sha256": sha256, "rows": len(batch)})
+        spent += time.perf_counter() - start
+    return spent + _marked(folder, run, len(cases), entries)
 
 
 def write_wide(folder: Path, files: int, nbytes: int) -> None:
@@ -173,9 +175,22 @@ def write_wide(folder: Path, files: int, nbytes: int) -> None:
         ]
         content = table(names, schema.TIMINGS, run).set_column(index, schema.TIMINGS.field(index), samples)
         entries.append(_written(folder, f"timings/{day}/{run.id}-{uuid7()}.parquet", content))
-    entries.append(_written(folder, f"runs/{day}/{run.id}.parquet", table([run.row([])], schema.RUNS, run)))
-    marker = {"run_id": run.id, "schema_version": schema.VERSION, "planned": 0, "files": entries}
+    row = _counted(run, files * rows)
+    entries.append(_written(folder, f"runs/{day}/{run.id}.parquet", table([row], schema.RUNS, run)))
+    _marked(folder, run, files * rows, entries)
+
+
+def _counted(run: Run, cases: int) -> dict[str, Any]:
+    """Make the row of a run all of whose cases are ok."""
+    return {**run.row([]), "planned": cases, "ok": cases}
+
+
+def _marked(folder: Path, run: Run, cases: int, entries: list[dict[str, Any]]) -> float:
+    """Write a run's marker; gives the seconds that it took."""
+    start = time.perf_counter()
+    marker = {"run_id": run.id, "schema_version": schema.VERSION, "planned": cases, "files": entries}
     publish(folder / marker_key(run.started_at.date(), run.id), json.dumps(marker).encode())
+    return time.perf_counter() - start
 
 
 def _written(folder: Path, key: str, content: pa.Table) -> dict[str, Any]:
