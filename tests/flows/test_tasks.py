@@ -7,11 +7,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, TaskRun
@@ -97,7 +99,8 @@ def taken(count: int, case_s: float, tasks: Tasks, threads: int = 1, rounds: int
                 tasks.through(Turn(case, number), step)
 
     every = cases(count)
-    workers = [threading.Thread(target=work, args=(every[number::threads],)) for number in range(threads)]
+    # As the engine's own workers: a thread knows the flow run that it works for.
+    workers = [threading.Thread(target=copy_context().run, args=(work, every[n::threads])) for n in range(threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -218,3 +221,32 @@ def test_a_run_has_a_task_for_each_case_on_the_server_and_holds_no_sample_when_i
     assert summary.overhead.cases == len(found)
     assert "a case" in str(summary.overhead)
     assert held() == before
+
+
+@flow(persist_result=False)
+def grouped(count: int, threads: int) -> int:
+    """Take short cases; gives how many tasks they had."""
+    tasks = Tasks(1, print)
+    taken(count, 0.002, tasks, threads)
+    return tasks.overhead.tasks
+
+
+def test_on_a_real_server_short_cases_share_task_runs_that_tell_of_each_once() -> None:
+    with ensured() as answers:
+        answers()
+        state = grouped(60, 2, return_state=True)
+        found = task_runs(state.state_details.flow_run_id, state.result())
+    told_of = [
+        line.partition(":")[0] if "\n" in (run.state.message or "") else run.name
+        for run in found
+        if run.state
+        for line in (run.state.message or "").splitlines()
+    ]
+    assert sorted(told_of) == sorted(case.id for case in cases(60))
+    assert 0 < len(found) < 30
+    # A task of a case and n more tells of n + 1.
+    more = [run for run in found if run.name.endswith(" more")]
+    for run in more:
+        assert run.state is not None
+        assert len((run.state.message or "").splitlines()) == int(run.name.split()[-2]) + 1
+    assert more
