@@ -56,7 +56,7 @@ def compare(
 
     Raises:
         UsageError: a reference means no complete run, a phase or the difference is none, the sides ran on different
-            machines or have no case in common.
+            machines or have no case in common, or none that may be compared.
         StorageError: the root cannot be read.
     """
     decided = _phases(phases)
@@ -74,6 +74,8 @@ def compare(
     machines = _machines(before, after, common, across_machines)
     by_run = len(before.runs) + len(after.runs) > 2
     paired = _paired(before, after, common, by_run)
+    if not paired.cases:
+        raise UsageError(_nothing_trusted(before, after, common))
     cases, between = _judged(paired, decided, smallest, by_run)
     return Comparison(
         baseline=tuple(before.runs),
@@ -87,7 +89,7 @@ def compare(
         new=tuple(sorted(Left(str(key), _why(before, key, "baseline")) for key in after.ok - common)),
         flagged=_flagged(before, after, common),
         means=paired.means.found(),
-        of=len(before.ok),
+        of=len(before.comparable),
     )
 
 
@@ -109,6 +111,13 @@ def _nothing(before: Side, after: Side) -> str:
         return f"{words}; those of one name differ in size, cold inputs, workers or whose kernel it is: {min(names)}"
     examples = [min(side.ok).case_id for side in (before, after) if side.ok]
     return f"{words} ({', '.join(examples)})" if examples else words
+
+
+def _nothing_trusted(before: Side, after: Side, common: set[Key]) -> str:
+    """Say why no timing of the cases in common is compared: a gate that compared nothing must not pass."""
+    left = _flagged(before, after, common)
+    why = f"{left[0]}" if left else "they have no phase in common"
+    return f"of {len(common)} cases that are ok in both no timing may be compared: {why}; measure them again"
 
 
 def _machines(before: Side, after: Side, common: set[Key], allowed: bool) -> tuple[str, ...]:

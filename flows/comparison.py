@@ -104,7 +104,7 @@ class Comparison:
         new: cases that are ok in the candidate and were not in the baseline.
         flagged: cases and phases that carry a flag on one of the sides.
         means: geometric means over groups.
-        of: cases that were ok in the baseline.
+        of: cases of the baseline of which a timing may be compared.
     """
 
     baseline: tuple[StoredRun, ...]

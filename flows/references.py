@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import io
 import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows import schema
 from flows.query import looked
-from flows.storage import Root, StorageError
+from flows.storage import Root
+from flows.timings_file import is_file, read_file
 from kernels.errors import UsageError
 
 FORMS = "a run's id or its beginning, latest, latest~1, a day as YYYY-MM-DD, image:NAME, or a .parquet file"
@@ -28,7 +25,6 @@ _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _IMAGE = "image:"
 _CHOICES = 5
-_NEEDED = ("run_id", "case_id", "phase", "status", "flags", "samples", "inner_calls")
 
 _RUNS = "from runs order by started_at desc nulls last, run_id desc"
 
@@ -162,58 +158,6 @@ def find(runs: Sequence[StoredRun], text: str, where: str, backend: str | None =
             f"{schema.VERSION}: compare with the jitmatrix that wrote it, or a newer one"
         )
     return run
-
-
-def is_file(text: str) -> bool:
-    """Tell whether a reference names a file.
-
-    Args:
-        text: one reference.
-
-    Returns:
-        Whether it does.
-    """
-    return text.endswith(".parquet")
-
-
-def read_file(root: Root, text: str) -> pa.Table:
-    """Read a file of timings.
-
-    Args:
-        root: of the results; its key is taken where there is no such file here.
-        text: a path, or a key below the root.
-
-    Returns:
-        Its rows, with the columns of this version; those that it does not have are null.
-
-    Raises:
-        UsageError: there is none, or it is none of timings, or of a version that is not known here.
-    """
-    path = Path(text)
-    try:
-        content = path.read_bytes() if path.is_file() else root.read(text)
-    except OSError as error:
-        raise UsageError(f"{text}: cannot be read ({error.strerror or error})") from None
-    except StorageError as error:
-        if error.status != 404:
-            raise
-        raise UsageError(f"{text}: there is no such file, here or below {root.address}; give {FORMS}") from None
-    try:
-        table = pq.read_table(io.BytesIO(content), partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{text}: is no Parquet file ({' '.join(str(error).split())})") from None
-    lacking = [name for name in _NEEDED if name not in table.column_names]
-    if lacking:
-        raise UsageError(f"{text}: has no column {lacking[0]}; give a file of timings")
-    version = int((table.schema.metadata or {}).get(b"schema_version", b"0"))
-    if not 1 <= version <= schema.VERSION:
-        words = f"version {version} of the schema" if version else "no version of the schema"
-        raise UsageError(f"{text}: was written with {words}, this jitmatrix knows {schema.VERSION}")
-    columns = [
-        table[column.name].cast(column.type) if column.name in table.column_names else pa.nulls(len(table), column.type)
-        for column in schema.TIMINGS
-    ]
-    return pa.Table.from_arrays(columns, names=schema.TIMINGS.names)
 
 
 def json_of(text: str | None) -> dict[str, Any]:

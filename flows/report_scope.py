@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime
 import duckdb
 import pyarrow as pa
 
-from flows.references import find, is_file, resolve, stored_runs
+from flows.references import find, resolve, stored_runs
 from flows.storage import Root
+from flows.timings_file import is_file
 from kernels.errors import UsageError
 
 _CHOICES = 5

@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 
 from flows.query import looked
-from flows.references import StoredRun, find, is_file, json_of, read_file, stored_runs
+from flows.references import StoredRun, find, json_of, stored_runs
 from flows.storage import Root
+from flows.timings_file import is_file, read_file
 from kernels.statistics import Rounds, per_call
 
 COLUMNS = (
@@ -52,7 +53,7 @@ class Timed:
 
     Attributes:
         rows: of the runs that timed it and may be trusted.
-        flags: of the runs that timed it and may not, why not.
+        flags: of the runs that timed it and may not, why not: flags, or what is wrong with their samples.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -82,6 +83,11 @@ class Side:
     def ok(self) -> set[Key]:
         """The cases that are ok in one of its runs."""
         return {key for key, row in self.rows.items() if row["status"] == "ok"}
+
+    @property
+    def comparable(self) -> set[Key]:
+        """The cases of which a timing may be compared."""
+        return {key for (key, _), timed in self.timed.items() if timed.rows}
 
     def machines(self, backend: str) -> set[str]:
         """Give the fingerprints of the machines that its cases of a backend ran on."""
@@ -159,6 +165,24 @@ def key_of(row: Mapping[str, Any], workers: int) -> Key:
     return Key(row["case_id"], row["dims"] or "{}", bool(row["cold"]), workers, row["source"] is not None)
 
 
+def unfit(row: Mapping[str, Any]) -> str | None:
+    """Say why the samples of a row can be in no ratio.
+
+    Args:
+        row: of timings, which was timed.
+
+    Returns:
+        The reason; None where they can. What jitmatrix writes has none but that of a clock that stood still; a
+        file from elsewhere may have any.
+    """
+    samples, calls = row["samples"], row["inner_calls"] or ()
+    if not all(samples) or any(None in round_ for round_ in samples):
+        return "a round without samples"
+    if len(calls) != len(samples) or None in calls or min(calls) < 1:
+        return "samples of an unknown number of calls"
+    return "a sample of 0 ns" if min(map(min, samples)) <= 0 else None
+
+
 def _take(side: Side, row: dict[str, Any], workers: int) -> None:
     key = key_of(row, workers)
     if key not in side.rows or (side.rows[key]["status"] != "ok" and row["status"] == "ok"):
@@ -166,7 +190,8 @@ def _take(side: Side, row: dict[str, Any], workers: int) -> None:
     if row["status"] != "ok" or not row["samples"]:
         return
     timed = side.timed.setdefault((key, row["phase"]), Timed())
-    if row["flags"]:
-        timed.flags += [flag for flag in row["flags"] if flag not in timed.flags]
+    wrong = unfit(row)
+    if flags := row["flags"] or ([wrong] if wrong else []):
+        timed.flags += [flag for flag in flags if flag not in timed.flags]
     else:
         timed.rows.append(row)

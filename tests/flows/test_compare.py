@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.compare import compare
 from flows.comparison import Compared, Comparison
+from flows.history import histories
 from flows.results import Run
 from flows.storage import LocalRoot
 from kernels.case import Case
@@ -110,6 +113,61 @@ def test_a_flagged_timing_is_never_compared_and_is_named(tmp_path: Path) -> None
     assert [str(left) for left in found.flagged] == [f"{CASES[0].id} steady: noisy in the candidate"]
     assert {each.phase.value for each in found.cases if each.case_id == CASES[0].id} == {"first_call"}
     assert found.passed
+
+
+def test_coverage_counts_what_of_the_baseline_may_be_compared(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    flagged = measured(
+        CASES[0], *(timed(phase, 1e9, 1e9, flags={"noisy": "why"}) for phase in ("steady", "first_call"))
+    )
+    noisy = write(tmp_path, flagged, *(one(rng, case, {}) for case in CASES[1:4]))
+    whole = run_of(tmp_path, CASES[:4])
+    found = compare(LocalRoot(tmp_path), noisy.id, whole)
+    assert (found.common, found.of) == (3, 3)
+    assert [left.case_id for left in found.flagged] == [f"{CASES[0].id} first_call", f"{CASES[0].id} steady"]
+    again = compare(LocalRoot(tmp_path), whole, noisy.id)
+    assert (again.common, again.of) == (3, 4)
+
+
+def test_a_gate_that_would_compare_nothing_is_refused(tmp_path: Path) -> None:
+    before = run_of(tmp_path, CASES[:2])
+    noisy = [measured(case, timed("steady", 1e9, 1e9, flags={"noisy": "why"})) for case in CASES[:2]]
+    after = write(tmp_path, *noisy)
+    with pytest.raises(UsageError, match=r"of 2 cases that are ok in both no timing may be compared: .*noisy"):
+        compare(LocalRoot(tmp_path), before, after.id)
+
+
+SAMPLES = {
+    "a sample of 0 ns": ([[0, 0, 0], [2, 2, 2]], [1, 1]),
+    "a round without samples": ([[2, 2], []], [1, 1]),
+    "samples of an unknown number of calls": ([[2, 2], [2, 2]], [1]),
+}
+"""What may stand in a file that jitmatrix did not write: why it is not compared, to samples and inner calls."""
+
+
+@pytest.mark.parametrize("why", SAMPLES)
+def test_samples_that_can_be_in_no_ratio_are_left_out_and_named(tmp_path: Path, why: str) -> None:
+    for folder, seed in (("a", 1), ("b", 2)):
+        run_of(tmp_path / folder, CASES[:4], seed=seed)
+    files = [next((tmp_path / name).glob("timings/*/*.parquet")) for name in "ab"]
+    table = pq.read_table(files[1], partitioning=None)
+    rows = table.to_pylist()
+    (row,) = [row for row in rows if row["case_id"] == CASES[0].id and row["phase"] == "steady"]
+    row["samples"], row["inner_calls"] = SAMPLES[why]
+    foreign = tmp_path / "foreign.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), foreign)
+    found = compare(LocalRoot(tmp_path), str(files[0]), str(foreign))
+    assert [str(left) for left in found.flagged] == [f"{CASES[0].id} steady: {why} in the candidate"]
+    assert len(found.cases) == 2 * 4 - 1
+    assert found.passed
+
+
+def test_a_run_whose_clock_stood_still_is_in_no_history(tmp_path: Path) -> None:
+    for ns in (100.0, 101.0, 0.0):
+        write(tmp_path, measured(CASES[0], timed("steady", ns, ns)))
+    (found,) = histories(LocalRoot(tmp_path), [CASES[0].id])
+    assert [point.ns for point in found.points] == [100.0, 101.0]
+    assert found.flagged == 1
 
 
 def test_other_machines_are_refused_unless_asked_for_and_labelled_then(tmp_path: Path) -> None:

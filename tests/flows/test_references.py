@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.query import ask
-from flows.references import read_file, resolve
+from flows.references import resolve
 from flows.results import Run
 from flows.s3 import S3Root
 from flows.storage import LocalRoot
+from flows.timings_file import read_file
 from kernels.errors import UsageError
 from tests.flows.seaweed import Bucket
 from tests.flows.stored import DAY, new_run, write_run
@@ -134,6 +135,24 @@ def test_a_file_that_holds_no_timings_is_refused(tmp_path: Path, table: pa.Table
     path = tmp_path / "other.parquet"
     path.write_bytes(b"PAR1") if table is None else pq.write_table(table, path)
     assert says in refused(tmp_path, str(path))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("phase", "stedy", "unknown phase 'stedy'"),
+        ("case_id", None, "has rows without case_id"),
+        ("samples", "many", "its column samples is string, not list<"),
+    ],
+)
+def test_a_file_of_foreign_rows_is_one_line(tmp_path: Path, column: str, value: str | None, says: str) -> None:
+    write_run(tmp_path)
+    (path,) = tmp_path.glob("timings/*/*.parquet")
+    table = pq.read_table(path, partitioning=None)
+    place = table.schema.get_field_index(column)
+    foreign = table.set_column(place, column, pa.array([value] * len(table), pa.string()))
+    pq.write_table(foreign, tmp_path / "other.parquet")
+    assert says in refused(tmp_path, str(tmp_path / "other.parquet"))
 
 
 def test_a_file_of_another_schema_version_is_refused(tmp_path: Path) -> None:
