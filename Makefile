@@ -11,7 +11,7 @@ EXTRAS_STAMP = $(if $(EXTRAS),$(VENV)/extras-$(EXTRAS).stamp)
 # The environment's own interpreter where there is one, unless PYTHON was given.
 GPU_PYTHON = $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(BIN)/python) $(PYTHON)),$(PYTHON))
 
-.PHONY: bench test contract check docs selfcheck gpu-check lock images image run base test-containers test-containers-all clean
+.PHONY: bench test contract check docs findings selfcheck gpu-check lock images image run base test-containers test-containers-all clean
 
 # make bench ARGS="--kernel dense --framework jax/jit"
 bench: $(VENV)/core.stamp $(EXTRAS_STAMP)
@@ -34,6 +34,19 @@ check: $(VENV)/test.stamp $(EXTRAS_STAMP)
 docs: $(VENV)/core.stamp
 	$(BIN)/python -m kernels.catalogue > docs/suite.md
 	$(BIN)/python -m flows.schema_page > docs/schema.md
+
+# Measures on this machine, which should be quiet, and writes docs/findings.md from the rows: about half an hour, and an hour
+# and a half with PyTorch's compiler. Status 1 says that cases failed; the page names them.
+# make findings EXTRAS=torch,tensorflow
+FINDINGS := build/findings
+ROUNDS ?= 5
+findings: $(VENV)/core.stamp $(EXTRAS_STAMP)
+	$(BIN)/jitmatrix bench --matrix smoke --rounds $(ROUNDS) --budget 0.5 --results $(FINDINGS) $(ARGS) || test $$? -eq 1
+	$(BIN)/jitmatrix bench --matrix seeds --rounds $(ROUNDS) --budget 0.5 --results $(FINDINGS) $(ARGS) || test $$? -eq 1
+	$(BIN)/jitmatrix bench --kernel selfcheck/own/forms.py --framework jax/jit --size S --size L --rounds $(ROUNDS) --results $(FINDINGS) || test $$? -eq 1
+	$(BIN)/jitmatrix bench --matrix seeds --kernel sincos --workers 1 --rounds $(ROUNDS) --results $(FINDINGS) || test $$? -eq 1
+	$(BIN)/python -m flows.findings $(FINDINGS) > $(FINDINGS).md
+	mv $(FINDINGS).md docs/findings.md
 
 # What the benchmark says of itself: every figure with its bound and its peer, in a quarter of an hour on a quiet machine.
 # make selfcheck ARGS="cost workers --json figures.json"

@@ -6,9 +6,11 @@ and no verdict is typed: they are computed from the Parquet files.
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
+from typing import Any
 
 from flows import findings_costs as costs
 from flows import findings_speeds as speeds
@@ -26,7 +28,8 @@ _METHOD = """
 Times are per call, waited for; a median of the medians of several processes with its 95 % interval. A ratio is that of
 geometric means over processes, with the interval of [compare.md](compare.md): where it holds 1, the page says
 *unclear*. A timing with a flag is in no ratio, unless it says so; the flags stand at the end. Threads are as many as
-the run's processors, but for cases of *one thread*, which are pinned to a core. [method.md](method.md) has the rest.
+the run's processors, but for cases of *one thread*, which are pinned to a core. Each interval stands for itself: of
+twenty timings that do not differ, one is called longer or shorter. [method.md](method.md) has the rest.
 """
 
 
@@ -68,16 +71,6 @@ def page(target: Root) -> str:
 
 def _runs(runs: Sequence[Row]) -> list[str]:
     """Name the machine, the versions, and for each run its command, commit, day and counts."""
-    newest = runs[-1]
-    hardware, environment = json_of(newest["hardware"]), json_of(newest["environment"])
-    versions = ", ".join(f"{name} {version}" for name, version in (environment.get("versions") or {}).items())
-    memory = hardware.get("memory_nbytes")
-    machine = [
-        hardware.get("cpu_model") or "processor not told",
-        f"{len(environment.get('affinity') or ())} of {hardware.get('cores')} processors",
-        *([f"{memory / 2**30:.0f} GiB"] if memory else []),
-        *hardware.get("accelerators", []),
-    ]
     rows = [
         [
             code(run["run_id"]),
@@ -89,17 +82,48 @@ def _runs(runs: Sequence[Row]) -> list[str]:
         for run in runs
     ]
     warnings = sorted({warning for run in runs for warning in run["warnings"] or ()})
-    software = (
-        f"{text(environment.get('operating_system') or '')}, Python {environment.get('python')}, {text(versions)}"
-    )
+    environments = [json_of(run["environment"]) for run in runs]
     return [
-        f"- machine: {text(', '.join(map(str, machine)))}, fingerprint {code(newest['machine'] or 'not known')}",
-        f"- software: {software}",
+        f"- machine: {text(_machine(json_of(runs[-1]['hardware']), environments[-1]))}, fingerprint "
+        f"{code(runs[-1]['machine'] or 'not known')}",
+        f"- software: {text(_software(environments))}",
         *(f"- warning of the run: {text(warning)}" for warning in warnings),
         "",
         *table(("run", "matrix", "begun", "commit", "ok", "failed", "skipped"), rows),
-        fenced("\n".join(run["command"] or "no command repeats it" for run in runs)),
+        fenced("\n".join(_command(run["command"]) for run in runs)),
     ]
+
+
+def _machine(hardware: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    memory = hardware.get("memory_nbytes")
+    return ", ".join(
+        [
+            hardware.get("cpu_model") or "processor not told",
+            f"{len(environment.get('affinity') or ())} of {hardware.get('cores') or 'unknown'} processors",
+            *([f"{memory / 2**30:.0f} GiB"] if memory else []),
+            *map(str, hardware.get("accelerators") or ()),
+        ]
+    )
+
+
+def _software(environments: Sequence[Mapping[str, Any]]) -> str:
+    """Name every version that was in one of the runs."""
+    found: dict[str, list[str]] = {}
+    for each in environments:
+        versions = {"": each.get("operating_system"), "Python": each.get("python"), **(each.get("versions") or {})}
+        for name, version in versions.items():
+            if version and version not in found.setdefault(name, []):
+                found[name].append(version)
+    return ", ".join(f"{name} {' and '.join(versions)}".strip() for name, versions in found.items() if versions)
+
+
+def _command(line: str | None) -> str:
+    """Write a run's command without its root: that is a path of one machine."""
+    words = shlex.split(line or "")
+    if "--results" in words:
+        at = words.index("--results")
+        del words[at : at + 2]
+    return shlex.join(words) or "no command repeats it"
 
 
 def _apart(found: Findings) -> list[str]:

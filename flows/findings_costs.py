@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from flows.findings_data import PHASES, Findings, Found, Ratio, Timing, geometric_mean, ratio
-from flows.findings_text import by_mode, cell, counted, estimate, table, times
+from flows.findings_data import PHASES, Findings, Found, Timing
+from flows.findings_ratios import Ratio, geometric_mean, ratio
+from flows.findings_text import by_mode, cell, counted, estimate, number, table, times
 from flows.pages import code
 from kernels.phase import Phase
 from kernels.progress import digits
@@ -28,18 +29,20 @@ def first_call(found: Findings) -> list[str]:
         Lines of Markdown.
     """
     rows, ratios = [], []
+    later: dict[str, list[float]] = {}
     for case, eager in _pairs(found):
         first, other = case.trusted(Phase.FIRST_CALL), eager.trusted(Phase.FIRST_CALL)
         if first is None or other is None:
             continue
         ratios.append((case.name, ratio(first, other)))
         steady = eager.trusted(Phase.STEADY)
-        calls = digits(first.median_ns / steady.median_ns) if steady else ""
+        in_calls = [first.median_ns / steady.median_ns] if steady else []
+        later.setdefault(case.name, []).extend(in_calls)
         written = [times(first), eager.name, times(other), estimate(ratios[-1][1].estimate)]
-        rows.append([cell(case), case.name, *written, times(steady), calls])
+        rows.append([cell(case), case.name, *written, times(steady), *(map(digits, in_calls) if steady else [""])])
     lines = [
-        f"- {code(name)}: {counted(each, 'longer', 'shorter')}; the geometric mean of the ratios is "
-        f"{estimate(geometric_mean(each).estimate)}."
+        f"- {code(name)}: {counted(each, 'longer', 'shorter')}; {estimate(geometric_mean(each).estimate)} times as "
+        f"long, by the geometric mean{_later(later[name])}."
         for name, each in by_mode(ratios).items()
     ]
     head = ("case", "mode", "first call", "eager", "its first call", "times as long", "a later eager call", "in those")
@@ -49,6 +52,10 @@ def first_call(found: Findings) -> list[str]:
         "",
     ]
     return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
+
+
+def _later(in_calls: Sequence[float]) -> str:
+    return f"; as long as {number(statistics.median(in_calls), 'later eager call')} at the median" if in_calls else ""
 
 
 def calls(found: Findings) -> list[str]:
@@ -95,9 +102,11 @@ def _paid(found: Sequence[float | str]) -> str:
     if numbers:
         low, middle, high = (digits(each) for each in (numbers[0], statistics.median(numbers), numbers[-1]))
         between = (
-            f" after {low} calls" if len(numbers) == 1 else f" after {low} to {high} calls, {middle} at the median"
+            f" after {number(numbers[0], 'call')}"
+            if len(numbers) == 1
+            else f" after {low} to {high} calls, {middle} at the median"
         )
-    of = f"{len(numbers)} of {len(found)} {'cell' if len(found) == 1 else 'cells'}"
+    of = f"{len(numbers)} of {number(len(found), 'cell')}"
     return f"pays in {of}{between}; never in {found.count('never')}, unclear in {found.count('unclear')}"
 
 
@@ -140,11 +149,13 @@ def _shape(found: Sequence[tuple[float, Ratio, float | None]]) -> str:
     compiles = sorted({each for _, _, each in found if each is not None})
     program = "its compilations are not reported"
     if compiles:
-        between = f"{compiles[0]:g}" if len(compiles) == 1 else f"{compiles[0]:g} to {compiles[-1]:g}"
-        program = "one program serves all sizes" if compiles == [0] else f"{between} compilations for each new size"
+        most = number(compiles[-1], "compilation")
+        between = most if len(compiles) == 1 else f"{digits(compiles[0])} to {most}"
+        program = "one program serves all sizes" if compiles == [0] else f"{between} for each new size"
     mean = estimate(geometric_mean([each for _, each, _ in found]).estimate)
     return (
-        f"{program}; it takes {digits(in_calls)} steady calls at the median of {len(found)}, and {mean} of a first call"
+        f"{program}; the call takes as long as {number(in_calls, 'steady call')} at the median of "
+        f"{number(len(found), 'cell')}, and {mean} of a first call, by the geometric mean"
     )
 
 
@@ -168,10 +179,10 @@ def forms(found: Findings) -> list[str]:
             rows.append([cell(case), case.name, phase, times(one), times(two), estimate(ratios[-1].estimate)])
     if not ratios:
         return [NOTHING, ""]
-    compared = counted(ratios, "the decorated one takes longer", "it takes less").replace("cell", "phase")
+    compared = counted(ratios, "the decorated one takes longer", "less", "timing")
     lines = [
-        f"Two kernels of one body: one has the decorator, the other is given to the compiler as a function. Of them "
-        f"{compared}. The compiled program is the same text in {sum(programs)} of {len(programs)}.",
+        "Pairs of kernels of one body: one has the decorator, the other is given to the compiler as a function: "
+        f"{compared}. The compiled program is the same text in {sum(programs)} of {number(len(programs), 'pair')}.",
         "",
     ]
     return [*lines, *table(("case", "mode", "phase", "decorated", "as a function", "ratio"), rows)]

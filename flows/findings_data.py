@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import numpy as np
 
-from flows import ratios
 from flows.query import looked
 from flows.references import find, stored_runs
+from flows.sides import unfit
 from flows.storage import Root
 from kernels.errors import UsageError
 from kernels.frameworks import modes
 from kernels.phase import Phase
-from kernels.statistics import Estimate, Rounds, per_call
+from kernels.statistics import Rounds, per_call
 
 _ROWS = """
     select case_id, kernel, framework, mode, size, dims, dtype, coalesce(derivative, 0) as derivative, backend,
@@ -26,6 +24,9 @@ _ROWS = """
     from latest order by kernel, dtype, derivative, work_operations, framework, mode, workers
 """
 _RUNS = "from runs where run_id in (select distinct run_id from latest) order by started_at, run_id"
+
+PHASES = tuple(each.value for each in Phase)
+"""In the order in which they happen."""
 
 NOT_COMPILED = frozenset({"eager", "plain", "lru_cache"})
 """Modes that compile nothing."""
@@ -169,7 +170,7 @@ def gather(root: Root) -> Findings:
         It, with the runs that it is from.
 
     Raises:
-        UsageError: there is no complete run, or machines differ.
+        UsageError: there is no complete run or no case in it, or machines differ.
         StorageError: the root cannot be read.
     """
     find(stored_runs(root), "latest", root.address)
@@ -179,6 +180,8 @@ def gather(root: Root) -> Findings:
         return runs, rows
 
     (runs, rows), _ = looked(root, work)
+    if not rows:
+        raise UsageError(f"{root.address}: there is no case in its runs; measure some with jitmatrix bench")
     machines = sorted({row["machine"] for row in rows if row["machine"]})
     if len(machines) > 1:
         raise UsageError(
@@ -204,64 +207,10 @@ def _found(rows: Sequence[Row]) -> Found:
         first["status"],
         first["reason"],
         next((row["program_hash"] for row in rows if row["program_hash"]), None),
-        {row["phase"]: _timing(row) for row in rows if row["samples"] and row["median_ns"]},
+        {row["phase"]: _timing(row) for row in rows if row["samples"] and not unfit(row)},
     )
 
 
 def _timing(row: Row) -> Timing:
     rounds = per_call(row["samples"], row["inner_calls"])
     return Timing(row["median_ns"], row["low_ns"], row["high_ns"], rounds, tuple(row["flags"]), row["compiles"])
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """How many times as long one timing takes as another.
-
-    Attributes:
-        estimate: with its 95 % interval, as ``jitmatrix compare`` gives it; an open one where a side is one process.
-        draws: of its logarithm; None where the interval is open.
-    """
-
-    estimate: Estimate
-    draws: np.ndarray | None
-
-    @property
-    def longer(self) -> bool | None:
-        """True where it takes longer, False where less; None where the interval holds 1: it is unclear then."""
-        if self.estimate.low > 1:
-            return True
-        return False if self.estimate.high < 1 else None
-
-
-def ratio(timing: Timing, baseline: Timing) -> Ratio:
-    """Estimate how many times as long a timing takes.
-
-    Args:
-        timing: the timing.
-        baseline: what it is compared with.
-
-    Returns:
-        timing / baseline: above 1 takes longer.
-    """
-    return Ratio(*ratios.interval([baseline.rounds], [timing.rounds]))
-
-
-def geometric_mean(found: Sequence[Ratio]) -> Ratio:
-    """Take the mean of ratios.
-
-    Args:
-        found: at least one.
-
-    Returns:
-        Their geometric mean, whose interval is that of these cases: they are no sample of others.
-    """
-    value = float(np.mean([math.log(each.estimate.value) for each in found]))
-    known = [each.draws for each in found if each.draws is not None]
-    if len(known) < len(found):
-        return Ratio(Estimate(math.exp(value), 0.0, math.inf), None)
-    draws = np.mean(known, axis=0)
-    return Ratio(ratios.estimate(value, draws), draws)
-
-
-PHASES = tuple(each.value for each in Phase)
-"""In the order in which they happen."""

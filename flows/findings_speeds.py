@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from flows.findings_costs import NOTHING
-from flows.findings_data import Findings, Found, Ratio, geometric_mean, ratio
-from flows.findings_text import by_mode, cell, counted, estimate, table, times
+from flows.findings_data import Findings, Found, Timing
+from flows.findings_ratios import Ratio, geometric_mean, ratio
+from flows.findings_text import by_mode, cell, counted, estimate, number, table, times
 from flows.pages import code
 from kernels.phase import Phase
 from kernels.progress import digits, duration
 
 QUOTED = "sincos"
 """The kernel of the widely quoted comparison."""
+
+ASYNCHRONOUS = "jax/jit"
+"""The framework and mode of it, whose calls return before the result is there."""
 
 CALLS = 1000
 """By which the quoted comparison multiplies one call."""
@@ -30,12 +35,14 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
         Lines of Markdown.
     """
     rows, ratios, quoted = [], [], []
+    left: Counter[str] = Counter()
     for case in found.cases:
         numpy = found.beside(case, "numpy/eager")
         if case.name.partition("/")[0] != framework or numpy is None:
             continue
         one, two = case.trusted(Phase.STEADY), numpy.trusted(Phase.STEADY)
         if one is None or two is None:
+            left[case.name] += Phase.STEADY in case.timings and Phase.STEADY in numpy.timings
             continue
         each = ratio(one, two)
         ahead = {True: "NumPy", False: title, None: "unclear"}[each.longer]
@@ -48,8 +55,9 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
                 f"here, {estimate(each.estimate)} times as long."
             )
     lines = [
-        f"- {code(name)}: NumPy {counted(each, 'is ahead', title + ' is ahead')}; a call takes "
-        f"{estimate(geometric_mean(each).estimate)} times as long as in NumPy, by the geometric mean."
+        f"- {code(name)}: NumPy {counted(each, 'is ahead', title)}; a call takes "
+        f"{estimate(geometric_mean(each).estimate)} times as long as in NumPy, by the geometric mean"
+        f"{_left(left[name])}."
         for name, each in by_mode(ratios).items()
     ]
     if not lines:
@@ -58,6 +66,10 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
         quoted = ["", f"The widely quoted comparison, {code('sin(x) + cos(x)')} at its largest size:", "", *quoted]
     head = ("case", "mode", "NumPy", title, "times as long", "ahead")
     return [*lines, *quoted, "", *table(head, rows)]
+
+
+def _left(count: int) -> str:
+    return f"; {number(count, 'more cell')} may not be compared, for a flag" if count else ""
 
 
 def _largest(found: Findings, case: Found) -> str:
@@ -93,7 +105,7 @@ def not_waited_for(found: Findings) -> list[str]:
         numpy, returned = found.beside(case, "numpy/eager"), case.timings.get(Phase.ENQUEUE)
         waited = case.timings.get(Phase.STEADY)
         other = numpy.timings.get(Phase.STEADY) if numpy else None
-        chosen = case.kernel == QUOTED and not case.own and case.compiled and case.status == "ok"
+        chosen = case.kernel == QUOTED and not case.own and case.name == ASYNCHRONOUS and case.status == "ok"
         if not chosen or returned is None or waited is None or other is None or case.size != _largest(found, case):
             continue
         seems, takes = other.median_ns / returned.median_ns, other.median_ns / waited.median_ns
@@ -101,7 +113,7 @@ def not_waited_for(found: Findings) -> list[str]:
             f"- {cell(case)}: {CALLS} calls of NumPy take {duration(CALLS * other.median_ns)}. One call of "
             f"{code(case.name)} that is not waited for, times {CALLS}, seems to take "
             f"{duration(CALLS * returned.median_ns)}, {digits(seems)} times less; {CALLS} calls that are waited for "
-            f"take {duration(CALLS * waited.median_ns)}: the ratio is {digits(takes)}."
+            f"take {duration(CALLS * waited.median_ns)}: the ratio is {digits(takes)}.{_flags(returned, waited, other)}"
         )
         shown = [times(other), times(returned), digits(seems), times(waited), digits(takes)]
         rows.append([cell(case), case.name, *shown])
@@ -122,6 +134,11 @@ def not_waited_for(found: Findings) -> list[str]:
         "",
     ]
     return [*said, *lines, "", *table(head, rows)]
+
+
+def _flags(*timings: Timing) -> str:
+    found = sorted({flag for timing in timings for flag in timing.flags})
+    return f" Flagged: {', '.join(found)}." if found else ""
 
 
 def result_cache(found: Findings) -> list[str]:
@@ -154,7 +171,7 @@ def result_cache(found: Findings) -> list[str]:
         "A result cache remembers answers by their arguments; a compiler remembers programs, and computes each answer.",
         "So repeats of a call with a cache time a look-up: the rows are flagged `memoised`, and ranked with nothing.",
         "",
-        *_said("A hit against computing once more", hits, "it takes longer", "it takes less"),
+        *_said("A hit against computing once more", hits, "longer", "less"),
         *_said("The first call with arguments that the cache has not seen", misses, "longer than without", "less"),
         "",
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from flows.findings_data import Found, Ratio, Timing
+from flows.findings_data import Found, Timing
+from flows.findings_ratios import Ratio
 from flows.pages import code
 from kernels.progress import digits, durations
 from kernels.statistics import Estimate
@@ -82,22 +83,36 @@ def cell(case: Found) -> str:
     return ", ".join([f"{code(case.kernel)} {case.size} {case.dtype}", *filter(None, more)])
 
 
-def counted(found: Iterable[Ratio], longer: str, shorter: str) -> str:
+def counted(found: Iterable[Ratio], longer: str, shorter: str, what: str = "cell") -> str:
     """Count what ratios say.
 
     Args:
         found: the ratios.
         longer: words for those above 1.
         shorter: words for those below.
+        what: one of them.
 
     Returns:
         Such as ``longer in 3 of 5 cells, shorter in 1, unclear in 1``.
     """
     words = [each.longer for each in found]
     return (
-        f"{longer} in {words.count(True)} of {len(words)} {'cell' if len(words) == 1 else 'cells'}, "
+        f"{longer} in {words.count(True)} of {number(len(words), what)}, "
         f"{shorter} in {words.count(False)}, unclear in {words.count(None)}"
     )
+
+
+def number(count: float, what: str) -> str:
+    """Write how many of something there are.
+
+    Args:
+        count: how many.
+        what: one of them.
+
+    Returns:
+        Such as ``1 cell`` or ``3 cells``.
+    """
+    return f"{digits(count)} {what}{'' if count == 1 else 's'}"
 
 
 def by_mode(found: Iterable[tuple[str, Ratio]]) -> dict[str, list[Ratio]]:
