@@ -15,7 +15,7 @@ from typing import Any
 from flows import findings_costs as costs
 from flows import findings_speeds as speeds
 from flows.findings_data import PHASES, Findings, Row, gather
-from flows.findings_text import cell, table
+from flows.findings_text import cell, number, table
 from flows.pages import code, fenced, text
 from flows.references import json_of
 from flows.storage import Root, StorageError, root
@@ -142,9 +142,9 @@ def _apart(found: Findings) -> list[str]:
         for (status, reason), cases in sorted(reasons.items(), key=lambda each: (each[0][0] == "skipped", each[0]))
     ]
     timed = sum(len(case.timings) for case in found.cases)
-    not_ok = sum(case.status != "ok" for case in found.cases)
+    not_ok, cells = sum(case.status != "ok" for case in found.cases), number(len(found.cases), "cell")
     return [
-        f"{len(flagged)} of {timed} timings carry a flag; {not_ok} of {len(found.cases)} cells are not ok.",
+        f"Flagged: {len(flagged)} of {number(timed, 'timing')}. Not ok: {not_ok} of {cells}.",
         "",
         *table(("case", "mode", "phase", "flags"), flagged, "flagged timings"),
         *table(("status", "reason", "cells", "one of them"), failed, "cells that are not ok"),

@@ -86,7 +86,8 @@ def _absent(found: Findings, framework: str, title: str) -> str:
     cases = [case for case in found.cases if case.name.partition("/")[0] == framework]
     timed = [case for case in cases if case.timings]
     if timed:
-        return f"{title}: {len(timed)} cases were timed, and none may be compared: the flags stand below."
+        were = f"{number(len(timed), 'case')} {'was' if len(timed) == 1 else 'were'}"
+        return f"{title}: {were} timed, and none may be compared: the flags stand below."
     missing = next((case.reason for case in cases if case.status == "unavailable" and case.reason), None)
     return f"{title} is not in these runs{f': {missing}' if missing else ''}."
 
