@@ -1,11 +1,14 @@
 """Containers: what the cpu image costs, and whether a kernel takes as long inside as outside, with podman or docker.
 
-Run as ``python -m selfcheck.containers [BASE]``; the checks of ``python -m selfcheck`` need no engine, and this is none
-of them. The image is built first; then a source file is touched and it is built again.
+Run as ``python -m selfcheck.containers [FIGURE ...] [--base NAME] [--pairs N]``; the checks of ``python -m selfcheck``
+need no engine, and this is none of them. The image is built first, as far as it is not there. Figures: ``size`` of the
+image; ``rebuild``, for which a source file is added; ``start`` of a container; ``ratio`` of steady medians inside to
+outside, by turns: the geometric mean over pairs, with the 95 % interval that Student's t gives their logarithms.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import statistics
@@ -14,14 +17,19 @@ import sys
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 from containers.build import build
 from containers.engine import Engine
 from containers.run import HARDENING
 from containers.variant import ROOT, Variant
-from kernels.errors import UsageError
+from kernels.errors import UsageError, unknown
+from kernels.statistics import Estimate
 from selfcheck.figure import Figure, at_least, at_most
 
-PAIRS = 5
+FIGURES = ("size", "rebuild", "start", "ratio")
+
+PAIRS = 10
 """So often each side is measured, by turns and in turned order."""
 
 WORDS = (
@@ -31,19 +39,33 @@ WORDS = (
 
 HARDENED = (*HARDENING, "--network=none")
 
+_VERSIONS = (
+    "import importlib.metadata as found, platform; print('Python', platform.python_version(), "
+    "*(f'{name} {found.version(name)}' for name in ('numpy', 'jax', 'jaxlib')))"
+)
 
-def main(arguments: Sequence[str]) -> int:
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Build, measure and print.
 
     Args:
-        arguments: the base image, or nothing.
+        arguments: of the command line; None takes those of the process.
 
     Returns:
         0 where every figure was reached, 1 where one was missed, 2 where there is no engine or no image.
     """
+    parser = argparse.ArgumentParser(prog="python -m selfcheck.containers", allow_abbrev=False)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"{', '.join(FIGURES)}; all where none is named")
+    parser.add_argument("--base", default="", help="a base image other than the Dockerfile's")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of the ratio, two or more")
+    options = parser.parse_args(arguments)
     try:
-        engine = Engine.here(runs=True)
-        figures = measure(engine, arguments[0] if arguments else "")
+        for name in options.figures:
+            if name not in FIGURES:
+                raise unknown("figure", name, FIGURES, "selfcheck.containers")
+        if options.pairs < 2:
+            raise UsageError(f"--pairs {options.pairs}: give 2 or more; one pair has no interval")
+        figures = measure(Engine.here(runs=True), options.figures or FIGURES, options.base, options.pairs)
     except UsageError as error:
         sys.stderr.write(f"selfcheck: {error}\n")
         return 2
@@ -52,12 +74,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(figure.reached for figure in figures) else 1
 
 
-def measure(engine: Engine, base: str) -> list[Figure]:
-    """Measure every figure.
+def measure(engine: Engine, names: Sequence[str], base: str, pairs: int) -> list[Figure]:
+    """Measure figures.
 
     Args:
         engine: that builds and runs.
+        names: of ``FIGURES``.
         base: the base image; empty takes the Dockerfile's.
+        pairs: of the ratio.
 
     Returns:
         The figures with their bounds.
@@ -67,17 +91,36 @@ def measure(engine: Engine, base: str) -> list[Figure]:
     """
     variant = Variant.of("cpu")
     image = str(build(variant, engine, base)["image"])
-    figures = [at_most("cpu core image, unpacked", engine.nbytes(image) / 1e9, 1.2, " GB")]
+    figures = []
+    if "size" in names:
+        figures.append(at_most("cpu core image, unpacked", engine.nbytes(image) / 1e9, 1.2, " GB"))
+    if "rebuild" in names:
+        figures.append(at_most("rebuild after a change of source only", rebuilt_s(variant, engine, base), 20, " s"))
+    if "start" in names:
+        figures.append(at_most("start of a container to the first case measured", first_case_s(engine, image), 8, " s"))
+    return figures + (ratios(engine, image, pairs) if "ratio" in names else [])
+
+
+def rebuilt_s(variant: Variant, engine: Engine, base: str) -> float:
+    """Time a build after a change of the sources, description and bill of materials included.
+
+    Args:
+        variant: that was built before.
+        engine: that builds.
+        base: the base image; empty takes the Dockerfile's.
+
+    Returns:
+        Seconds.
+    """
     source = ROOT / "flows" / "touched.py"
-    source.write_text('"""Changes the sources of an image, for as long as its build is timed."""\n', encoding="utf-8")
+    # Of other content each time: what was built once is taken from the engine's cache.
+    source.write_text(f'"""Changes the sources of an image, for as long as its build is timed: {time.time()}."""\n')
     try:
         start = time.monotonic()
         build(variant, engine, base)
-        figures.append(at_most("rebuild after a change of source only", time.monotonic() - start, 20, " s"))
+        return time.monotonic() - start
     finally:
         source.unlink()
-    figures.append(at_most("start of the container to the first case measured", first_case_s(engine, image), 8, " s"))
-    return figures + ratios(engine, image)
 
 
 def first_case_s(engine: Engine, image: str) -> float:
@@ -102,31 +145,52 @@ def first_case_s(engine: Engine, image: str) -> float:
     return found - start
 
 
-def ratios(engine: Engine, image: str) -> list[Figure]:
+def ratios(engine: Engine, image: str, pairs: int) -> list[Figure]:
     """Compare steady medians inside a container with those outside.
 
     Args:
         engine: that runs it.
         image: which.
+        pairs: how often each side is measured.
 
     Returns:
-        Two figures for each case: the median over pairs, from below and from above.
+        Two figures for each case: the ratio, from below and from above.
     """
-    outside = [sys.executable, *WORDS.split()]
-    inside = [engine.name, "run", "--rm", *HARDENED, image, "python", *WORDS.split()]
+    outside = [sys.executable]
+    inside = [engine.name, "run", "--rm", *HARDENED, image, "python"]
+    for side, command in (("outside", outside), ("inside", inside)):
+        told = subprocess.run([*command, "-c", _VERSIONS], cwd=ROOT, capture_output=True, text=True, check=False)
+        sys.stdout.write(f"{side}: {told.stdout.strip()}\n")
     found: dict[str, list[float]] = {}
-    for pair in range(PAIRS):
+    for pair in range(pairs):
         sides = {}
         for command in (inside, outside) if pair % 2 else (outside, inside):
-            sides[command[0]] = _medians(command)
+            sides[command[0]] = _medians([*command, *WORDS.split()])
         for case, nanoseconds in sides[inside[0]].items():
             found.setdefault(case, []).append(nanoseconds / sides[outside[0]][case])
     figures = []
     for case, values in found.items():
-        ratio = statistics.median(values)
-        what = f"{case}, inside to outside, median of {PAIRS} pairs ({min(values):.3g} to {max(values):.3g})"
-        figures += [at_least(what, ratio, 0.97), at_most(what, ratio, 1.03)]
+        ratio = paired(values)
+        what = f"{case}, inside to outside ({ratio.low:.3f} to {ratio.high:.3f}, {pairs} pairs)"
+        figures += [at_least(what, ratio.value, 0.97), at_most(what, ratio.value, 1.03)]
     return figures
+
+
+def paired(values: Sequence[float]) -> Estimate:
+    """Estimate a ratio from those of pairs.
+
+    Args:
+        values: ratios, two or more.
+
+    Returns:
+        Their geometric mean, with the 95 % interval that Student's t gives the mean of their logarithms.
+    """
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    logarithms = np.log(values)
+    centre, count = logarithms.mean(), logarithms.size
+    away = stdtrit(count - 1, 0.975) * logarithms.std(ddof=1) / np.sqrt(count)
+    return Estimate(*(float(np.exp(x)) for x in (centre, centre - away, centre + away)))
 
 
 def _medians(command: Sequence[str]) -> dict[str, float]:
@@ -145,4 +209,4 @@ def _medians(command: Sequence[str]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
