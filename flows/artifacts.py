@@ -20,13 +20,14 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from flows import pages
+from flows import pages, reports
 from flows.closing import addresses
 from flows.order import Order
 from flows.progress import Reporter, time_left
 from flows.results import counts
 from flows.server import shared
 from flows.states import counted
+from flows.storage import Root, StorageError
 from kernels.measurement import Measurement, Status
 
 if TYPE_CHECKING:
@@ -198,8 +199,8 @@ class ArtifactReporter:
             page = pages.failures([*self._failures, *others])
             put.markdown(f"{self._key}-failures", page, f"Run `{run.id}`: what is not ok, by reason.")
         root = shlex.quote(run.order.root.address)
-        page = pages.files(run.id, addresses(summary), root, summary.unsent)
-        put.markdown(f"{self._key}-files", page, f"Run `{run.id}`: its Parquet files.")
+        page = pages.files(run.id, addresses(summary), root, summary.unsent, _report(run.order.root))
+        put.markdown(f"{self._key}-files", page, f"Run `{run.id}`: its Parquet files, and the report.")
 
     def _move(self) -> None:
         if not self._lock.acquire(blocking=False):
@@ -216,6 +217,14 @@ class ArtifactReporter:
             self._next = time.monotonic() + (PROGRESS_S if moved else AWAY_S)
         finally:
             self._lock.release()
+
+
+def _report(root: Root) -> str | None:
+    """Find the newest report; where the root cannot be listed, its page goes without."""
+    try:
+        return reports.newest(root)
+    except StorageError:
+        return None
 
 
 def shown(reporter: Reporter, order: Order) -> Reporter:

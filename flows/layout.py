@@ -24,6 +24,11 @@ _KEY = re.compile(
 PLANS = "plans/"
 """Plans of sweeps stand below it, each under its own hash."""
 
+REPORTS = "reports/"
+"""Reports stand below it, by the day on which they were written; in the order of their keys the newest is the last."""
+
+_REPORT = re.compile(rf"{REPORTS}date=\d{{4}}-\d{{2}}-\d{{2}}/{_UUID}\.html")
+
 
 class Kind(StrEnum):
     """What a file of results is."""
@@ -212,6 +217,31 @@ def plan_key(sha256: str) -> str:
         The key.
     """
     return f"{PLANS}{sha256}.parquet"
+
+
+def report_key(day: date, identity: str) -> str:
+    """Give the key of a report.
+
+    Args:
+        day: the UTC day on which it is written.
+        identity: a UUIDv7 of that moment.
+
+    Returns:
+        The key.
+    """
+    return f"{REPORTS}date={day}/{identity}.html"
+
+
+def is_report(key: str) -> bool:
+    """Tell whether a key is that of a report.
+
+    Args:
+        key: relative to the root.
+
+    Returns:
+        Whether it is.
+    """
+    return _REPORT.fullmatch(key) is not None
 
 
 def manifest_key(day: date, generation: int) -> str:

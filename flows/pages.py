@@ -17,6 +17,9 @@ ROWS = 2000
 CASES = 5
 """Cases that are named for a reason; the others are counted."""
 
+RUNS = 20
+"""Runs of a report that are named; the others are counted."""
+
 LINES = 8
 """Lines that are shown of what a failed kernel printed,"""
 
@@ -136,7 +139,7 @@ def failures(found: Iterable[Failure]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def files(run_id: str, addresses: Sequence[str], root: str, unsent: str = "") -> str:
+def files(run_id: str, addresses: Sequence[str], root: str, unsent: str = "", report: str | None = None) -> str:
     """Write the page that says where a run's results are.
 
     Args:
@@ -144,13 +147,33 @@ def files(run_id: str, addresses: Sequence[str], root: str, unsent: str = "") ->
         addresses: of its Parquet files, as paths or s3:// addresses.
         root: address of the root, for the commands that read it.
         unsent: why results are not where they belong; empty where they are there.
+        report: address of the newest report that is stored beside them; None where there is none.
 
     Returns:
-        Markdown: a line a file, and commands.
+        Markdown: a line a file, the report, and commands that read the results and write the run's own report.
     """
     lines = [f"Run {code(run_id)}", "", *(f"- {code(address)}" for address in addresses), ""]
     lines += [f"**{text(unsent)}**", ""] if unsent else []
-    return "\n".join([*lines, fenced(f"jitmatrix query runs --results {root}")]) + "\n"
+    lines += [f"Newest report of these results: {code(report)}", ""] if report else []
+    commands = (f"jitmatrix query runs --results {root}", f"jitmatrix report --run {run_id} --results {root}")
+    return "\n".join([*lines, fenced("\n".join(commands))]) + "\n"
+
+
+def report(address: str, cases: int, runs: Sequence[str]) -> str:
+    """Write the page that says where a report is, and of what.
+
+    Args:
+        address: of the report, as a path or s3:// address.
+        cases: that it has.
+        runs: their ids, the newest first.
+
+    Returns:
+        Markdown.
+    """
+    lines = [f"Report {code(address)}", "", f"{cases} cases of {len(runs)} runs:", ""]
+    lines += [f"- {code(run)}" for run in runs[:RUNS]]
+    lines += [f"- and {len(runs) - RUNS} more"] if len(runs) > RUNS else []
+    return "\n".join(lines) + "\n"
 
 
 def sweep(shares: Sequence[Share], comparison: Sequence[str], plan: str, root: str) -> str:

@@ -25,7 +25,7 @@ def report(
     Args:
         run: a run's id or its beginning, latest, latest~1, a day, image:NAME; may be repeated. Without it, the newest
             complete run of each case.
-        since: instead, all complete runs begun on this day (YYYY-MM-DD, UTC) or later.
+        since: instead, all complete runs begun on this day (YYYY-MM-DD, UTC) or later; 7d takes the last seven days.
         results: root of the results, a folder or s3://bucket/prefix; JITMATRIX_RESULTS, else results.
         to: the file; one that is there is replaced.
         figures: a folder to write each figure to as well, as SVG and PNG.

@@ -100,7 +100,7 @@ def gather(
     Args:
         root: of the results.
         runs: references to the runs; see ``choose``.
-        since: a day instead.
+        since: a time instead.
         baseline: framework/mode that others are compared with.
         history: whether other runs of the root are looked at.
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import duckdb
 import pyarrow as pa
 
-from flows.references import find, resolve, stored_runs
+from flows.references import StoredRun, find, resolve, stored_runs
 from flows.storage import Root
 from flows.timings_file import is_file
 from kernels.errors import UsageError
 
 _CHOICES = 5
+_DAYS = re.compile(r"([1-9]\d{0,3})d")
 
 _TABLES = ("timings_files", "runs_files", "rowless_runs")
+
+
+class NoRunError(UsageError):
+    """Nothing is wrong with what was asked for, and there is no run of it."""
 
 
 def choose(root: Root, runs: Sequence[str], since: str | None) -> list[str] | None:
@@ -24,33 +30,31 @@ def choose(root: Root, runs: Sequence[str], since: str | None) -> list[str] | No
     Args:
         root: of the results.
         runs: references, as ``flows.references.resolve`` takes them.
-        since: a day in UTC, as YYYY-MM-DD: all complete runs begun on it or later.
+        since: a day in UTC, as YYYY-MM-DD, or a number of days before now, as 7d: all complete runs begun then or
+            later.
 
     Returns:
         Ids; None where nothing is chosen: the newest complete run of each case then.
 
     Raises:
-        UsageError: there is no such run, it is incomplete, no run began since, or the root holds no complete one.
+        NoRunError: no complete run began since, or the root holds none.
+        UsageError: there is no such run, it is incomplete, or ``since`` is no time.
         StorageError: the root cannot be read.
     """
     if runs and since is not None:
         raise UsageError("--run and --since both choose the runs; give one of them")
     if runs:
         return _held(root, runs)
+    begin = None if since is None else _begin(since)
     known = stored_runs(root)
-    if since is None:
-        find(known, "latest", root.address)
+    _some(known, root.address)
+    if begin is None:
         return None
-    try:
-        begin = datetime.combine(date.fromisoformat(since), datetime.min.time(), UTC)
-    except ValueError:
-        raise UsageError(f"--since {since}: give a day as YYYY-MM-DD") from None
     whole = [run for run in known if run.complete]
     found = [run.id for run in whole if run.started_at is not None and run.started_at >= begin]
     if not found:
-        find(known, "latest", root.address)
         newest = ", ".join(map(str, whole[:_CHOICES]))
-        raise UsageError(f"--since {since}: no complete run began then or later; the newest are {newest}")
+        raise NoRunError(f"--since {since}: no complete run began then or later; the newest are {newest}")
     return found
 
 
@@ -67,6 +71,25 @@ def narrow(connection: duckdb.DuckDBPyConnection, chosen: Sequence[str]) -> None
         kept = connection.sql(f"from {name} where run_id in (from chosen)").to_arrow_table()
         connection.unregister(name)
         connection.register(name, kept)
+
+
+def _begin(since: str) -> datetime:
+    if days := _DAYS.fullmatch(since):
+        return datetime.now(UTC) - timedelta(days=int(days[1]))
+    try:
+        return datetime.combine(date.fromisoformat(since), datetime.min.time(), UTC)
+    except ValueError:
+        raise UsageError(f"--since {since}: give a day as YYYY-MM-DD, or a number of days as 7d") from None
+
+
+def _some(known: Sequence[StoredRun], where: str) -> None:
+    """See that there is a run that can be reported on."""
+    try:
+        find(known, "latest", where)
+    except UsageError as error:
+        if any(run.complete and run.tried for run in known):
+            raise
+        raise NoRunError(str(error)) from None
 
 
 def _held(root: Root, references: Sequence[str]) -> list[str]:

@@ -105,6 +105,9 @@ class S3Root:
         content = source if isinstance(source, bytes) else source.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         parameters: dict[str, Any] = {"Key": self._key(key), "Body": content, "Metadata": {"sha256": digest}}
+        if key.endswith(".html"):
+            # A browser that is given its address opens it; of any other type it would keep it as a file.
+            parameters["ContentType"] = "text/html; charset=utf-8"
         if self.honours.checksums:
             parameters["ChecksumSHA256"] = checksum(content)
         if self.honours.conditional:

@@ -41,6 +41,7 @@ _LAYOUT = f"""
 <root>/runs/date=YYYY-MM-DD/_<run_id>.json                    the run's marker
 <root>/runs/date=YYYY-MM-DD/_compact-<generation>.json        the manifest of a compaction
 <root>/plans/<sha256>.parquet                                 the plan of a sweep, by its content
+<root>/reports/date=YYYY-MM-DD/<uuid7>.html                   a report, of the day on which it was written
 <root>/hlo/<sha256>.txt.zst                                   a compiled program, by its content
 <root>/output/date=YYYY-MM-DD/<run_id>/<case_id>.txt          what a kernel printed
 ```

@@ -13,7 +13,9 @@ COMPLETED = "Completed"
 """Every case is ok."""
 
 NOTHING_TO_DO = "NothingToDo"
-"""What was asked for is there already: a run that is complete, a root without a closed day. Of type COMPLETED."""
+"""What was asked for is there already, or there is nothing of it: a complete run, no closed day, no run to report on.
+
+Of type COMPLETED."""
 
 FAILED_CASES = "CompletedWithFailedCases"
 """The run went to its end, and some case is not ok. Of type FAILED, so that whoever watches for failures sees it."""

@@ -62,7 +62,7 @@ def test_one_machine_from_nothing_to_a_nightly_run(tmp_path: Path) -> None:
 def test_deployments_variables_and_files_that_the_page_names_are_there() -> None:
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     known = {f"{entry['entrypoint'].rpartition('.')[2]}/{entry['name']}" for entry in entries}
-    named = set(re.findall(r"\b(?:bench|compact|sweep)/[a-z-]+", PAGE)) - {"bench/gpu,"}
+    named = set(re.findall(r"\b(?:bench|compact|report|sweep)/[a-z-]+", PAGE)) - {"bench/gpu,"}
     assert named == known
     for file in re.findall(r"\((?!http)([a-z]+\.md)", PAGE):
         assert (ROOT / "docs" / file).is_file()

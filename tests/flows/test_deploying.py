@@ -79,10 +79,10 @@ def test_a_container_pool_needs_an_image_and_a_pool_of_another_type_is_refused(s
 
 
 def test_what_is_recorded_holds_no_secret_and_a_resumed_schedule_stays_so(server: PrefectServer) -> None:
-    names = ("--name", "bench/cpu", "--name", "compact/daily", "--name", "sweep/nightly", "--name", "sweep/on-demand")
-    server.jitmatrix("deploy", "--create", "process", *names)
+    names = ("bench/cpu", "compact/daily", "report/weekly", "sweep/nightly", "sweep/on-demand")
+    server.jitmatrix("deploy", "--create", "process", *(word for name in names for word in ("--name", name)))
     found = recorded(server)
-    assert {"cpu", "daily", "nightly", "on-demand"} <= found.keys()
+    assert {"cpu", "daily", "weekly", "nightly", "on-demand"} <= found.keys()
     for path in ("/deployments/filter", "/work_pools/filter", "/variables/filter"):
         assert "in-no-record" not in json.dumps(api(server, path))
     assert not any(each["active"] for name in found for each in found[name]["schedules"])

@@ -34,11 +34,14 @@ def test_every_deployment_deploys_and_runs_on_a_worker(server: PrefectServer, tm
         filters = ("--param", "matrix=smoke", "--param", 'kernel=["double"]')
         assert "Completed" in server.prefect("deployment", "run", "bench/cpu", *filters, "--watch")
         assert "Completed" in server.prefect("deployment", "run", "compact/daily", "--watch")
+        assert "Completed" in server.prefect("deployment", "run", "report/weekly", "--watch")
     folder = LocalRoot(tmp_path / "results")
     assert [held.place.kind for held in holdings(folder).files.values() if held.place.day == DAY.date()] == [
         Kind.COMPACT
     ] * 2
     assert expected(closed) < rows_of(folder)
+    (report,) = folder.path.glob("reports/*/*.html")
+    assert report.stat().st_size > 0
     rows = pd.read_parquet(tmp_path / "results" / "timings")
     rows = rows[~rows.run_id.isin([run.id for run in closed])]
     # What is not installed here is a row too.

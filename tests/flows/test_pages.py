@@ -97,4 +97,17 @@ def test_the_files_of_a_run_are_named_with_what_reads_them(unsent):
     page = pages.files("run-1", ["s3://bucket/r/timings/x.parquet"], "s3://bucket/r", unsent)
     assert "- `s3://bucket/r/timings/x.parquet`" in page
     assert "jitmatrix query runs --results s3://bucket/r" in page
+    assert "jitmatrix report --run run-1 --results s3://bucket/r" in page
     assert ("**3 files wait**" in page) == bool(unsent)
+
+
+def test_the_files_of_a_run_name_the_newest_report_where_there_is_one():
+    with_one = pages.files("run-1", ["x.parquet"], "results", report="results/reports/date=2026-12-03/a.html")
+    assert "Newest report of these results: `results/reports/date=2026-12-03/a.html`" in with_one
+    assert "Newest report" not in pages.files("run-1", ["x.parquet"], "results")
+
+
+def test_a_report_names_its_first_runs_and_counts_the_others():
+    page = pages.report("results/reports/a.html", 60, [f"run-{number}" for number in range(pages.RUNS + 3)])
+    assert "Report `results/reports/a.html`\n\n60 cases of 23 runs:" in page
+    assert re.findall(r"^- (.*)$", page, re.MULTILINE)[-2:] == ["`run-19`", "and 3 more"]

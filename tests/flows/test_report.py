@@ -236,6 +236,8 @@ def test_a_folder_of_figures_that_cannot_be_written_is_one_line(
         (("--run", "nothing"), "no such run"),
         (("--since", "2999-01-01"), "no complete run began then or later"),
         (("--since", "soon"), "YYYY-MM-DD"),
+        (("--since", "0d"), "7d"),
+        (("--since", "7d"), "no complete run began then or later"),
         (("--run", "latest", "--since", "2025-01-01"), "give one of them"),
         (("--baseline", "jax"), "unknown baseline"),
     ],
