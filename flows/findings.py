@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import Any
 
 from flows import findings_costs as costs
+from flows import findings_shapes as shapes
 from flows import findings_speeds as speeds
 from flows.findings_data import PHASES, Findings, Row, gather
 from flows.findings_text import cell, number, table
@@ -50,7 +51,7 @@ def page(target: Root) -> str:
     sections = (
         ("Is the first call slower than eager?", costs.first_call(found)),
         ("After how many calls does compiling pay?", costs.calls(found)),
-        ("What does a new shape cost?", costs.new_shape(found)),
+        ("What does a new shape cost?", shapes.new_shape(found)),
         ("A decorator or a function?", costs.forms(found)),
         ("NumPy or JAX, at equal dtype?", speeds.against_numpy(found, "jax", "JAX")),
         ("Where does the hundredfold come from?", speeds.not_waited_for(found)),

@@ -1,4 +1,4 @@
-"""What compiling costs: the first call, the calls until it pays, another shape, and the form in which it is written."""
+"""What compiling costs: the first call, the calls until it pays, and the form in which it is asked for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from kernels.statistics import Drawn, Estimate, break_even
 
 DECORATED, FUNCTION = "_decorated", "_function"
 """How the names of two kernels end that are one computation in two forms; ``selfcheck/own/forms.py`` has them."""
+
+BEFORE = frozenset({Phase.STARTUP.value, Phase.TRANSFER.value})
+"""Phases in which no kernel is called, whatever its form."""
 
 NOTHING = "These runs have nothing that answers it."
 
@@ -110,55 +113,6 @@ def _paid(found: Sequence[float | str]) -> str:
     return f"pays in {of}{between}; never in {found.count('never')}, unclear in {found.count('unclear')}"
 
 
-def new_shape(found: Findings) -> list[str]:
-    """Answer what a call at another size costs once code is compiled.
-
-    Args:
-        found: the cases.
-
-    Returns:
-        Lines of Markdown.
-    """
-    rows: list[list[str]] = []
-    words: dict[str, list[tuple[float, Ratio, float | None]]] = {}
-    for case in found.cases:
-        again, first, steady = (case.trusted(each) for each in (Phase.RETRACE, Phase.FIRST_CALL, Phase.STEADY))
-        if not case.compiled or again is None or first is None or steady is None:
-            continue
-        of_first, in_calls = ratio(again, first), again.median_ns / steady.median_ns
-        compiles = None if again.compiles is None else again.compiles / len(again.rounds)
-        words.setdefault(case.name, []).append((in_calls, of_first, compiles))
-        counts = [digits(in_calls), estimate(of_first.estimate), "" if compiles is None else f"{compiles:g}"]
-        rows.append([cell(case), case.name, times(again), times(steady), *counts])
-    lines = [f"- {code(name)}: {_shape(each)}." for name, each in sorted(words.items())]
-    head = (
-        "case",
-        "mode",
-        "first call at the next size",
-        "a steady call",
-        "in those",
-        "of a first call",
-        "compilations",
-    )
-    said = ["The first call at another size, in a process in which the code is compiled and warm for one.", ""]
-    return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
-
-
-def _shape(found: Sequence[tuple[float, Ratio, float | None]]) -> str:
-    in_calls = statistics.median(calls for calls, _, _ in found)
-    compiles = sorted({each for _, _, each in found if each is not None})
-    program = "its compilations are not reported"
-    if compiles:
-        most = number(compiles[-1], "compilation")
-        between = most if len(compiles) == 1 else f"{digits(compiles[0])} to {most}"
-        program = "one program serves all sizes" if compiles == [0] else f"{between} for each new size"
-    mean = estimate(geometric_mean([each for _, each, _ in found]).estimate)
-    return (
-        f"{program}; the call takes as long as {number(in_calls, 'steady call')} at the median of "
-        f"{number(len(found), 'cell')}, and {mean} of a first call, by the geometric mean"
-    )
-
-
 def forms(found: Findings) -> list[str]:
     """Answer whether it matters that a function is compiled by a decorator or by a call.
 
@@ -168,24 +122,31 @@ def forms(found: Findings) -> list[str]:
     Returns:
         Lines of Markdown.
     """
-    rows, ratios, programs = [], [], []
+    rows, programs = list[list[str]](), list[bool]()
+    ratios: dict[str, list[Ratio]] = {}
     for case, other in _forms(found):
         programs.append(case.program is not None and case.program == other.program)
         for phase in PHASES:
             one, two = case.trusted(phase), other.trusted(phase)
-            if one is None or two is None or phase == Phase.STARTUP:
+            if one is None or two is None or phase in BEFORE:
                 continue
-            ratios.append(ratio(one, two))
-            rows.append([cell(case), case.name, phase, times(one), times(two), estimate(ratios[-1].estimate)])
-    if not ratios:
+            ratios.setdefault(phase, []).append(ratio(one, two))
+            written = [times(one), times(two), estimate(ratios[phase][-1].estimate)]
+            rows.append([cell(case), case.name, phase, *written])
+    if not rows:
         return [NOTHING, ""]
-    compared = counted(ratios, "the decorated one takes longer", "less", "timing")
     lines = [
-        "Pairs of kernels of one body: one has the decorator, the other is given to the compiler as a function: "
-        f"{compared}. The compiled program is the same text in {sum(programs)} of {number(len(programs), 'pair')}.",
+        f"- {code(phase)}: the decorated one takes {counted(ratios[phase], 'longer', 'less')}; "
+        f"{estimate(geometric_mean(ratios[phase]).estimate)} times as long, by the geometric mean."
+        for phase in PHASES
+        if phase in ratios
+    ]
+    said = [
+        "Pairs of kernels of one body: one has the decorator, the other is given to the compiler as a function. The",
+        f"compiled program is the same text in {sum(programs)} of {number(len(programs), 'pair')}.",
         "",
     ]
-    return [*lines, *table(("case", "mode", "phase", "decorated", "as a function", "ratio"), rows)]
+    return [*said, *lines, "", *table(("case", "mode", "phase", "decorated", "as a function", "ratio"), rows)]
 
 
 def _forms(found: Findings) -> Iterator[tuple[Found, Found]]:

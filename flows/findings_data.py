@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from flows.query import looked
-from flows.references import find, stored_runs
+from flows.references import find, json_of, stored_runs
 from flows.sides import unfit
 from flows.storage import Root
 from kernels.errors import UsageError
@@ -20,7 +20,7 @@ from kernels.statistics import Rounds, per_call
 _ROWS = """
     select case_id, kernel, framework, mode, size, dims, dtype, coalesce(derivative, 0) as derivative, backend,
         coalesce(cold, false) as cold, workers, source, phase, status, reason, coalesce(flags, []) as flags, samples,
-        inner_calls, median_ns, low_ns, high_ns, compiles, program_hash, machine, run_id
+        inner_calls, median_ns, low_ns, high_ns, compiles, program_hash, facts, machine, run_id
     from latest order by kernel, dtype, derivative, work_operations, framework, mode, workers
 """
 _RUNS = "from runs where run_id in (select distinct run_id from latest) order by started_at, run_id"
@@ -67,6 +67,7 @@ class Found:
         own: whether the kernel is in a file of its own, which may have the name of one of the suite.
         status: how it ended.
         reason: why, where the status is not ok.
+        retrace_size: label of the size that it was called at after steady state; None where it was not.
         program: sha256 of the compiled program's text; None where there is none.
         timings: what was timed, by phase.
     """
@@ -78,6 +79,7 @@ class Found:
     own: bool
     status: str
     reason: str | None
+    retrace_size: str | None
     program: str | None
     timings: Mapping[str, Timing]
 
@@ -147,6 +149,23 @@ class Findings:
             None,
         )
 
+    def next_size(self, case: Found) -> Found | None:
+        """Find the case of the size that a case was called at after steady state.
+
+        Args:
+            case: the case.
+
+        Returns:
+            The other case; None where it was not measured.
+        """
+
+        def key(each: Found, size: str | None) -> tuple[Any, ...]:
+            # The dimensions are those of the label; all else is the same.
+            return each.kernel, each.own, each.name, size, each.cell[2:]
+
+        wanted = key(case, case.retrace_size)
+        return next((each for each in self.cases if key(each, each.size) == wanted), None)
+
     def eager(self, case: Found) -> Found | None:
         """Find what runs the same computation without a compiler.
 
@@ -206,6 +225,7 @@ def _found(rows: Sequence[Row]) -> Found:
         first["source"] is not None,
         first["status"],
         first["reason"],
+        json_of(first["facts"]).get("retrace_size"),
         next((row["program_hash"] for row in rows if row["program_hash"]), None),
         {row["phase"]: _timing(row) for row in rows if row["samples"] and not unfit(row)},
     )

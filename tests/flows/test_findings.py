@@ -185,11 +185,19 @@ def test_compiling_pays_after_what_it_cost_over_what_a_call_saves_or_never(tmp_p
     [(0, "one program serves all sizes"), (5, "1 compilation for each"), (10, "2 compilations for")],
 )
 def test_a_new_shape_costs_the_compilations_that_were_counted(tmp_path: Path, compiles: int, says: str) -> None:
-    jit = cell(case("dense", "jax/jit"), first_call=80.0, steady=2.0, retrace=60.0)
+    jit = cell(case("dense", "jax/jit"), first_call=8.0, steady=1.0, retrace=60.0)
+    jit = replace(jit, facts={**jit.facts, "retrace_size": "M"})
+    other = cell(case("dense", "jax/jit", size="M"), first_call=80.0, steady=2.0)
     again = replace(jit.timings["retrace"], events={**EVENTS, "compiles": compiles})  # type: ignore[index]
-    text = section(written(tmp_path, replace(jit, timings={**jit.timings, again.phase: again})), SHAPE)
+    jit = replace(jit, timings={**jit.timings, again.phase: again})
+    text = section(written(tmp_path / "both", jit, other), SHAPE)
     assert f"`jax/jit`: {says}" in text
-    assert "takes as long as 30 steady calls at the median of 1 cell, and 0.75 [" in text
+    assert "the call takes 60 ms at the median of 1 cell; as long as 30 steady calls at that size," in text
+    assert "; 0.75 [" in text
+    alone = section(written(tmp_path / "alone", jit), SHAPE)
+    assert "the call takes 60 ms at the median of 1 cell.\n" in alone
+    (row,) = rows(alone)
+    assert row[2] == "M"
 
 
 def form(tmp_path: Path, name: str, program: str, **ms: float) -> Measurement:
@@ -203,8 +211,8 @@ def form(tmp_path: Path, name: str, program: str, **ms: float) -> Measurement:
 @pytest.mark.parametrize(
     ("programs", "first", "says"),
     [
-        ("aa", 80.0, ("takes longer in 0 of 2 timings, less in 0, unclear in 2", "the same text in 1 of 1 pair")),
-        ("ab", 160.0, ("takes longer in 1 of 2 timings, less in 0, unclear in 1", "the same text in 0 of 1 pair")),
+        ("aa", 80.0, ("`first_call`: the decorated one takes longer in 0 of 1 cell", "same text in 1 of 1 pair")),
+        ("ab", 160.0, ("`first_call`: the decorated one takes longer in 1 of 1 cell", "same text in 0 of 1 pair")),
     ],
 )
 def test_two_forms_of_one_kernel_are_compared(
@@ -214,6 +222,7 @@ def test_two_forms_of_one_kernel_are_compared(
     function = form(tmp_path, "function", programs[1], first_call=80.0, steady=1.0)
     text = section(written(tmp_path / "root", decorated, function), FORMS)
     assert all(words in text for words in says)
+    assert "`steady`: the decorated one takes longer in 0 of 1 cell, less in 0, unclear in 1; 1 [" in text
     assert {cells[2]: number(cells[5]) for cells in rows(text)} == {
         "first_call": pytest.approx(first / 80, rel=0.01),
         "steady": pytest.approx(1.0, rel=0.01),
