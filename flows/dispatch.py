@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 
-from flows.s3_errors import without_secrets
+from flows.redaction import without_secrets
 from kernels.errors import UsageError
 
 AWAY_S = 10.0

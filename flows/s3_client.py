@@ -12,7 +12,8 @@ import boto3
 from botocore.config import Config
 from botocore.session import get_session
 
-from flows.s3_errors import FAULTS, Verdict, explained, retry_after_s, skew_s, verdict, without_secrets
+from flows.redaction import without_secrets
+from flows.s3_errors import FAULTS, Verdict, explained, retry_after_s, skew_s, verdict
 from flows.settings import settings
 from flows.storage import StorageError
 

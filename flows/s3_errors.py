@@ -14,6 +14,7 @@ import boto3.exceptions
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
+from flows.redaction import without_secrets
 from flows.storage import StorageError
 
 _AGAIN = frozenset(
@@ -59,7 +60,6 @@ _NOT_TLS = (
 )
 # What boto3 and Python say of an address quotes parts of it, of a password too.
 _NO_ADDRESS = ("Invalid endpoint", "IPv", "netloc", "Port could not be cast", "Port out of range")
-_SECRET = re.compile(r"//.*(?:@|%40)", re.DOTALL)
 FAULTS = (boto.BotoCoreError, boto.ClientError, boto3.exceptions.Boto3Error, ResponseParserError, ValueError, OSError)
 """What boto3 raises; anything else is a mistake in this project."""
 
@@ -129,13 +129,6 @@ def skew_s(headers: Mapping[str, str]) -> float | None:
     """Tell by how many seconds this machine's clock is ahead of an answer's Date; None where it has none."""
     date = email.utils.parsedate_tz(headers.get("date", ""))
     return time.time() - email.utils.mktime_tz(date) if date else None
-
-
-def without_secrets(text: str) -> str:
-    """Take user name and password out of an address, or out of a text that quotes one."""
-    # A password with a slash or a # in it ends the host's part of the address too early for a parser: what stands
-    # before the last @ is taken for secret, whatever it looks like.
-    return _SECRET.sub("//", text)
 
 
 def explained(error: Exception, address: str, bucket: str, endpoint: str, operation: str) -> StorageError:

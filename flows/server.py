@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.redaction import without_secrets
 from kernels.errors import UsageError
 from kernels.interpreter import OWN_PATH, PR_SET_PDEATHSIG
 
@@ -164,8 +165,6 @@ def reach() -> None:
     except (RuntimeError, OSError) as raised:
         error = raised
     if error is not None:
-        from flows.s3_errors import without_secrets  # botocore takes a while to import
-
         cause = error.__cause__ or error
         raise UsageError(
             f"PREFECT_API_URL {without_secrets(str(url))}: no Prefect server answers there ({cause}); start it, set the"

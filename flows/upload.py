@@ -8,12 +8,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from flows.durable import file_sha256
 from flows.layout import PLANS
-from flows.s3 import S3Root
 from flows.spool import Spool, is_marker
 from flows.storage import ConflictError, Put, Root, StorageError
+
+if TYPE_CHECKING:
+    from flows.s3 import S3Root
 
 THREADS = 8
 """Files on their way at once."""
@@ -98,7 +101,11 @@ def upload(
     result = Uploaded(target.address)
     if spool.target != target.address:
         raise ValueError(f"the spool of {spool.target} is not that of {target.address}")
-    if not isinstance(target, S3Root) or not spool.pending():
+    if not spool.pending():
+        return result
+    from flows.s3 import S3Root  # boto3 takes a while to import, and results that stay here need none of it
+
+    if not isinstance(target, S3Root):
         return result
     target.client.patience_s = patience_s
     target.client.closing.clear()

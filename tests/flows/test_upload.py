@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from flows.durable import publish
 from flows.spool import Spool, spool, spools
 from flows.storage import Root, root
 from flows.upload import Progress, Uploaded, upload
+from tests.flows.conftest import ROOT
 from tests.flows.proxy import Fault, Proxy
 from tests.flows.runs import DAY, below, write_run
 from tests.flows.seaweed import ADMIN, Bucket
@@ -355,3 +358,8 @@ def test_no_secret_is_in_what_is_said(bucket: Bucket, proxy: Proxy, monkeypatch:
     told += repr(target) + str(vars(target)) + json.dumps([str(each) for each in spools()])
     assert ADMIN[1] not in told
     assert "hidden" not in told
+
+
+def test_a_run_whose_results_stay_here_does_not_wait_for_the_import_of_boto3() -> None:
+    program = "import sys, flows.bench, flows.sweep; sys.exit('boto3' in sys.modules or 'botocore' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=240, check=False).returncode == 0
