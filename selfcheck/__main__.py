@@ -28,6 +28,7 @@ CHECKS = (
     "seeds",
     "storage",
     "orchestration",
+    "report",
 )
 
 

@@ -45,4 +45,4 @@ let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(drawFigures, 150); });
 // A printer gets what nobody has scrolled to yet.
 addEventListener("beforeprint", () => drawFigures(true));
-window.report = { drawn: () => drawFigures(true) };
+window.report = { drawn: () => drawFigures(true), settled: () => drawFigures() };

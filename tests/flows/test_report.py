@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,12 @@ from flows.report_page import page
 from flows.storage import LocalRoot
 from kernels.errors import UsageError
 from kernels.progress import duration
+from selfcheck.browser import CHROMIUM, chromium
+from selfcheck.browser import opened as open_report
 from tests.flows.conftest import Command
 from tests.flows.reported import write_report_runs
 from tests.flows.stored import write_run
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CASES = 60
 
 
@@ -41,25 +41,19 @@ def opened(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         pytest.skip(
             "NO CHROMIUM ON PATH: the report's page was not opened; install chromium (Debian: apt-get install chromium)"
         )
-    from playwright.sync_api import sync_playwright
-
     file = tmp_path_factory.mktemp("page") / "report.html"
     file.write_text(page(gather(LocalRoot(stored)), "results"), encoding="utf-8")
     said: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
+    with chromium(CHROMIUM) as tab:
         tab.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on(
             "request",
             lambda request: said.append(request.url) if not request.url.startswith(("file:", "data:")) else None,
         )
-        tab.goto(file.as_uri())
-        tab.wait_for_function("window.report")
+        open_report(tab, file)
         tab.evaluate("window.report.drawn()")
         yield tab, said
-        browser.close()
 
 
 def test_it_has_every_case_and_refers_to_nothing_outside(stored: Path) -> None:

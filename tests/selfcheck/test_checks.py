@@ -17,6 +17,7 @@ from kernels.measurement import Outcome, Status
 from kernels.phase import Phase
 from kernels.timing import Sampling
 from selfcheck.__main__ import CHECKS, main
+from selfcheck.browser import CHROMIUM
 from selfcheck.interleaved import NotMeasuredError, interleaved, steady
 from selfcheck.interpreter import FreshInterpreter
 from selfcheck.own import CHAINS, case, chain
@@ -32,15 +33,19 @@ FIGURES = {
     "seeds": 1,
     "storage": 10,
     "orchestration": 7,
+    "report": 4,
 }
 
 
 # Orchestration starts a server and a dozen processes that import Prefect: minutes on a machine that does much else.
+@pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_prints_its_figures_and_writes_them(name, tmp_path, capsys):
     if name == "workers" and len(pinned.cores()) < 2:
         pytest.skip("one core alone is in the affinity")
+    if name == "report" and CHROMIUM is None:
+        pytest.skip("no Chromium on PATH")
     file = tmp_path / "figures.json"
     # Reached or missed is the machine's affair; 2 would be an error.
     assert main([name, "--quick", "--json", str(file)]) in (0, 1)
