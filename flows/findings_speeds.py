@@ -113,8 +113,9 @@ def not_waited_for(found: Findings) -> list[str]:
         lines.append(
             f"- {cell(case)}: {CALLS} calls of NumPy take {duration(CALLS * other.median_ns)}. One call of "
             f"{code(case.name)} that is not waited for, times {CALLS}, seems to take "
-            f"{duration(CALLS * returned.median_ns)}, {digits(seems)} times less; {CALLS} calls that are waited for "
-            f"take {duration(CALLS * waited.median_ns)}: the ratio is {digits(takes)}.{_flags(returned, waited, other)}"
+            f"{duration(CALLS * returned.median_ns)}, NumPy over that is {digits(seems)}; {CALLS} calls that are "
+            f"waited for take {duration(CALLS * waited.median_ns)}, and NumPy over that is {digits(takes)}."
+            f"{_flags(returned, waited, other)}"
         )
         shown = [times(other), times(returned), digits(seems), times(waited), digits(takes)]
         rows.append([cell(case), case.name, *shown])

@@ -234,12 +234,11 @@ def test_the_hundredfold_is_the_call_that_nobody_waits_for_beside_the_one_that_i
     text = section(written(tmp_path, *SINCOS), HUNDREDFOLD)
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     assert lines[1] == (
-        "- `sincos` L float64: 1000 calls of NumPy take 16 s. One call of `jax/jit` that is not waited for, times 1000,"
-        " seems to take 20 ms, 800 times less; 1000 calls that are waited for take 8 s: the ratio is 2."
+        "- `sincos` L float64: 1000 calls of NumPy take 16 s. One call of `jax/jit` that is not waited for, times "
+        "1000, seems to take 20 ms, NumPy over that is 800; 1000 calls that are waited for take 8 s, and NumPy over "
+        "that is 2."
     )
-    assert lines[0].endswith(
-        "seems to take 20 ms, 50 times less; 1000 calls that are waited for take 4 s: the ratio is 0.25."
-    )
+    assert "NumPy over that is 50; 1000 calls that are waited for take 4 s, and NumPy over that is 0.25." in lines[0]
 
 
 @pytest.mark.parametrize(("hit", "says"), [(0.001, "longer in 0 of 1 cell, less in 1"), (4.0, "longer in 1 of 1 cell")])
