@@ -1,44 +1,15 @@
-"""The figures of a report, as Vega-Lite specifications over the columns of its cases."""
+"""The figures of a report: what compiling costs, how steady calls scale and compare, and how they have changed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from flows.report_changes import Row
-from flows.report_look import COLOURS, COUNT, GRID, Spec, decades, kernel_rows, marks, point, time_axis, valid
+from flows.report_costs import break_even, compilation, first_call
+from flows.report_figure import FIT, SCHEMA, Figure, has
+from flows.report_look import COLOURS, COUNT, GRID, Spec, kernel_rows, marks, point, time_axis, valid
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-VEGA_LITE = "6.4"
-"""Version of Vega-Lite that the page carries and that pictures are drawn with."""
-
-_FIT = {"type": "fit-x", "contains": "padding"}
 _TIMES = "(datum.value < 0 ? '1/' : '') + format(pow(2, abs(datum.value)), '~g') + '\u00d7'"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure.
-
-    Attributes:
-        key: names it, and its file.
-        title: what it shows, in a few words.
-        caption: how to read it.
-        needs: columns that a case must have to be in it.
-        spec: the specification, over the data ``cases`` or ``history``.
-        panels: whether it shows one panel (a dtype, most often) at a time, by the parameter ``panel``.
-        column: width of a column in pixels where it has several; 0 where it fills the page.
-        least: width in pixels below which it cannot be read: a narrower page scrolls it.
-    """
-
-    key: str
-    title: str
-    caption: str
-    needs: tuple[str, ...]
-    spec: Spec
-    panels: bool = False
-    column: int = 0
-    least: int = 0
 
 
 def figures(cases: Sequence[Row], history: Sequence[Row], baseline: str) -> list[Figure]:
@@ -54,118 +25,9 @@ def figures(cases: Sequence[Row], history: Sequence[Row], baseline: str) -> list
     """
     look = marks(cases)
     several = len({row["run_id"] for row in history}) > 1
-    drawn = [_compile(cases, look), _first_call(cases, look), _break_even(look), _scaling(look), _heat(baseline, look)]
+    drawn = [compilation(cases, look), first_call(cases, look), break_even(look), _scaling(look), _heat(baseline, look)]
     drawn += [_spread(look), *([_history(look)] if several else [])]
     return [figure for figure in drawn if any(has(case, figure.needs) for case in cases)]
-
-
-def has(case: Row, needs: Sequence[str]) -> bool:
-    """Tell whether a figure can show a case.
-
-    Args:
-        case: of the report.
-        needs: columns of the figure.
-
-    Returns:
-        Whether each of them has a number above 0.
-    """
-    return all((case[name] or 0) > 0 for name in needs)
-
-
-def _compile(cases: Sequence[Row], look: Spec) -> Figure:
-    needs = ("compile_ns", "steady_ns")
-    return Figure(
-        "compile",
-        "Compile time against run time",
-        "Each mark is a case: the backend's compilation alone, cold, over one steady call. On a dashed line "
-        "compiling takes as long as so many calls. Frameworks that cannot separate compiling are not here.",
-        needs,
-        _against(cases, look, x="steady_ns", x_title="one steady call", y="compile_ns", y_title="compilation"),
-    )
-
-
-def _first_call(cases: Sequence[Row], look: Spec) -> Figure:
-    return Figure(
-        "first-call",
-        "First call against steady calls",
-        "Each mark is a case: the first call in a new process over one steady call. On the lowest dashed line the "
-        "first call costs no more than the others.",
-        ("first_call_ns", "steady_ns"),
-        _against(cases, look, x="steady_ns", x_title="one steady call", y="first_call_ns", y_title="first call"),
-    )
-
-
-def _against(
-    cases: Sequence[Row],
-    look: Spec,
-    *,
-    x: str,
-    x_title: str,
-    y: str,
-    y_title: str,
-    lines: Sequence[float] = (1, 1e3, 1e6),
-) -> Spec:
-    """Set two times of a case against each other, on axes that filters do not move."""
-    there = [case for case in cases if has(case, (x, y))]
-    (left, right), (low, high) = (decades(case[name] for case in there) for name in (x, y))
-    dashes = []
-    for factor in lines:
-        begin, end = max(left, low / factor), min(right, high / factor)
-        if begin < end:
-            word = f"{factor:,.0f} call{'s' * (factor > 1)}".replace(",", " ")
-            dashes += [{"line": word, "x": at, "y": at * factor, "end": at == end} for at in (begin, end)]
-    axes = {
-        "x": time_axis(x, x_title, [left, right]),
-        "y": time_axis(y, y_title, [low, high]),
-    }
-    at = {"x": {**axes["x"], "field": "x"}, "y": {**axes["y"], "field": "y"}}
-    return {
-        "$schema": SCHEMA, "width": "container", "height": 380,
-        "layer": [
-            {"data": {"values": dashes},
-             "mark": {"type": "line", "strokeDash": [4, 4], "color": "#8a919e", "strokeWidth": 1},
-             "encoding": {**at, "detail": {"field": "line"}}},
-            {"data": {"values": dashes}, "transform": [{"filter": "datum.end"}],
-             "mark": {"type": "text", "align": "right", "dx": -4, "dy": -7, "color": "#8a919e", "fontSize": 10},
-             "encoding": {**at, "text": {"field": "line"}}},
-            {"data": {"name": "cases"}, "transform": valid(x, y), "mark": point(55),
-             "encoding": {**axes, **look}},
-        ],
-    }  # fmt: skip
-
-
-def _break_even(look: Spec) -> Figure:
-    calls = {
-        "type": "quantitative",
-        "scale": {"type": "log"},
-        "axis": {
-            "title": "calls until compiling has paid",
-            "labelExpr": COUNT,
-            "tickCount": 8,
-            "orient": "top",
-            "gridOpacity": GRID,
-        },
-    }
-    return Figure(
-        "break-even",
-        "Break-even: calls until compiling has paid",
-        "The first call's extra cost over what each later call saves against the framework's own eager mode (NumPy "
-        "where it has none), with what the 95 % intervals allow. Cases in which no number of calls pays are not "
-        "here; the table says never.",
-        ("calls",),
-        {
-            "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 17},
-            "data": {"name": "cases"},
-            "transform": valid("calls"),
-            "layer": [
-                {"mark": {"type": "rule", "opacity": 0.45, "tooltip": {"content": "data"}},
-                 "encoding": {"x": {"field": "calls_least", **calls}, "x2": {"field": "calls_most"},
-                              "color": look["color"]}},
-                {"mark": point(45), "encoding": {"x": {"field": "calls", **calls}, **look}},
-            ],
-            "encoding": {"y": kernel_rows()},
-        },
-    )  # fmt: skip
 
 
 def _scaling(look: Spec) -> Figure:
@@ -223,7 +85,7 @@ def _heat(baseline: str, look: Spec) -> Figure:
         "was not measured, failed, or is flagged: it is in no comparison.",
         ("times",),
         {
-            "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 21},
+            "$schema": SCHEMA, "width": "container", "autosize": FIT, "height": {"step": 21},
             "data": {"name": "cases"},
             "params": [{"name": "panel", "value": ""}],
             "transform": [*valid("times"), {"filter": "datum.largest && datum.panel == panel"},
@@ -256,7 +118,7 @@ def _spread(look: Spec) -> Figure:
         "and in no ranking.",
         ("spread",),
         {
-            "$schema": SCHEMA, "width": "container", "autosize": _FIT, "height": {"step": 17},
+            "$schema": SCHEMA, "width": "container", "autosize": FIT, "height": {"step": 17},
             "data": {"name": "cases"},
             "transform": valid("spread"),
             "mark": point(40),

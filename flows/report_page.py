@@ -17,7 +17,8 @@ from flows import report_payload
 from flows.references import json_of
 from flows.report_changes import Row
 from flows.report_data import ReportData
-from flows.report_figures import VEGA_LITE, figures
+from flows.report_figure import VEGA_LITE
+from flows.report_figures import figures
 from flows.report_look import DARK, symbols, theme
 from kernels.progress import digits
 

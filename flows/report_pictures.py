@@ -11,7 +11,8 @@ from typing import Any
 from flows.durable import publish
 from flows.report_changes import Row
 from flows.report_data import ReportData
-from flows.report_figures import VEGA_LITE, Figure, figures, has
+from flows.report_figure import VEGA_LITE, Figure, has
+from flows.report_figures import figures
 from flows.report_look import Spec, theme
 from flows.report_payload import records
 

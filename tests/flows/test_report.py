@@ -13,7 +13,8 @@ import pytest
 
 from flows.query import ask
 from flows.report_data import gather
-from flows.report_figures import figures, has
+from flows.report_figure import has
+from flows.report_figures import figures
 from flows.report_page import page
 from flows.storage import LocalRoot
 from kernels.errors import UsageError
