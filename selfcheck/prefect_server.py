@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from selfcheck.seaweed import die_with_parent, free_ports
@@ -17,6 +19,7 @@ class PrefectServer:
     """One server with a folder and a port of its own; it keeps both when it is killed and started again.
 
     Attributes:
+        folder: for its database and its log.
         variables: of the environment in which Prefect's client, command and worker find the server.
     """
 
@@ -43,6 +46,11 @@ class PrefectServer:
         """Address of its API."""
         return f"http://127.0.0.1:{self._port}/api"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's environment with the variables."""
+        return {**os.environ, **self.variables}
+
     def start(self, timeout_s: float = 120.0) -> None:
         """Start it, and wait until it answers.
 
@@ -58,7 +66,7 @@ class PrefectServer:
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--host", "127.0.0.1", "--port", str(self._port), "--no-ui"],
-                env={**os.environ, **self.variables},
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -87,7 +95,8 @@ class PrefectServer:
                 self.kill()
 
     def kill(self) -> None:
-        """End it as a power cut would: SIGKILL."""
+        """End it, and what it has started, as a power cut would: SIGKILL."""
         if self._process is not None:
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

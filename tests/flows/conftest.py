@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.server import Server
 from tests.flows.proxy import Proxy
 from tests.flows.seaweed import ADMIN, REGION, Bucket, SeaweedServer
 
@@ -18,6 +25,21 @@ ROOT = Path(__file__).resolve().parents[2]
 PREFECT = (sys.executable, "-m", "prefect")
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@functools.cache
+def empty_database() -> Path:
+    """Make a database that a server begins with, once: its migrations take longer than most tests.
+
+    Returns:
+        The file; it is gone with this process.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="prefect-database-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = [*PREFECT, "server", "database", "upgrade", "--yes"]
+    environment = {**os.environ, "PREFECT_HOME": str(folder)}
+    subprocess.run(command, env=environment, capture_output=True, timeout=300, check=True)
+    return folder / "prefect.db"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,6 +53,32 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("DO_NOT_TRACK", "1")
         patch.delenv("PREFECT_API_URL", raising=False)
         yield home
+
+
+@pytest.fixture(scope="session")
+def own_server(prefect_home: Path) -> Iterator[str]:
+    """Start the server that a run has where the user has none, once for all runs; gives its address."""
+    if not (prefect_home / "prefect.db").exists():
+        shutil.copy(empty_database(), prefect_home)
+    server = Server()
+    server.wait()
+    yield server.url
+    server.stop()
+
+
+@contextlib.contextmanager
+def using(address: str) -> Iterator[None]:
+    """Let runs in this process and in others use one server: each start of one takes seconds."""
+    with pytest.MonkeyPatch.context() as patch, temporary_settings({PREFECT_API_URL: address}):
+        patch.setenv("PREFECT_API_URL", address)
+        yield
+
+
+@pytest.fixture
+def shared_server(own_server: str) -> Iterator[None]:
+    """Let the runs of a test use the server that is shared."""
+    with using(own_server):
+        yield
 
 
 @pytest.fixture

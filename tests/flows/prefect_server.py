@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,13 +15,14 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tests.flows.conftest import PREFECT, ROOT
+import selfcheck.prefect_server
+from tests.flows.conftest import PREFECT, ROOT, empty_database
 
 Process = subprocess.Popen[bytes]
 
 
-class PrefectServer:
-    """A server of which the database outlives its process: it can be stopped, killed and started again."""
+class PrefectServer(selfcheck.prefect_server.PrefectServer):
+    """A server with the variables, the commands and the workers of a deployment."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
         """Choose a port, and the environment in which Prefect's command and workers find the server.
@@ -33,49 +31,24 @@ class PrefectServer:
             folder: for the database, logs, locks and results.
             variables: what else the environment of commands and workers holds.
         """
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.folder = folder
-        self.url = f"http://127.0.0.1:{self.port}/api"
+        super().__init__(folder)
         self.results = folder / "results"
-        self.environment = {
-            **os.environ,
-            "PREFECT_HOME": str(folder / "prefect"),
-            "PREFECT_API_URL": self.url,
-            "PREFECT_LOGGING_LEVEL": "INFO",
+        self.variables |= {
             "PREFECT_WORKER_QUERY_SECONDS": "2",
             "JITMATRIX_HOME": str(ROOT),
             "JITMATRIX_RESULTS": str(self.results),
             **variables,
         }
-        self._process: Process | None = None
 
-    def start(self) -> None:
-        """Start the server, and wait until it answers."""
-        command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port), "--no-ui"]
-        self._process = self.spawn(command, "server")
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline:
-            with suppress(urllib.error.URLError, OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
-                return
-            assert self._process.poll() is None, (self.folder / "server.log").read_text()
-            time.sleep(0.1)
-        raise AssertionError(f"no server at {self.url}: {(self.folder / 'server.log').read_text()}")
+    def start(self, timeout_s: float = 240.0) -> None:
+        """Start the server, with the database that it had, and wait until it answers.
 
-    def kill(self) -> None:
-        """End the server without a word, as a machine does that loses its power."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-    def stop(self) -> None:
-        """End the server."""
-        if self._process is not None:
-            end(self._process)
-            self._process = None
+        Args:
+            timeout_s: seconds until it has to.
+        """
+        if not (self.folder / "prefect.db").exists():
+            shutil.copy(empty_database(), self.folder)
+        super().start(timeout_s)
 
     def spawn(self, command: list[str], name: str) -> Process:
         """Start a program beside the server, with its environment, in a process group of its own.

@@ -19,10 +19,12 @@ import pytest
 from flows.bench import Summary, bench, command
 from flows.order import Order
 from flows.progress import CURRENT
-from flows.server import ensured
 from kernels.measurement import Measurement
 from kernels.phase import Phase
 from kernels.selection import Filters
+from tests.flows.conftest import using
+
+pytestmark = pytest.mark.usefixtures("shared_server")
 
 KILLED = "double-numpy-eager-S-float32-cpu"
 HUNG = "total-numpy-eager-S-float32-cpu"
@@ -71,12 +73,11 @@ def _children(pid: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def sabotaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Summary, str]]:
+def sabotaged(own_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Summary, str]]:
     root = tmp_path_factory.mktemp("results")
     listener = Saboteur()
     token = CURRENT.set(listener)
-    with ensured() as answers:
-        answers()
+    with using(own_server):
         state = bench(
             matrix="smoke", kernel=["dense", "double", "sincos", "total"], framework=["numpy", "jax/jit", "python"],
             rounds=2, timeout_s=15, results=str(root), return_state=True,
@@ -128,9 +129,7 @@ def test_the_marker_names_the_files_with_their_sizes_and_hashes(sabotaged: tuple
 
 
 def test_a_wrong_parameter_fails_the_flow_with_one_line(tmp_path: Path) -> None:
-    with ensured() as answers:
-        answers()
-        state = bench(matrix="smoke", kernel=["dens"], results=str(tmp_path / "results"), return_state=True)
+    state = bench(matrix="smoke", kernel=["dens"], results=str(tmp_path / "results"), return_state=True)
     assert (state.name, state.type.value) == ("Refused", "FAILED")
     assert "did you mean dense?" in (state.message or "")
     assert not (tmp_path / "results").exists()
@@ -138,10 +137,8 @@ def test_a_wrong_parameter_fails_the_flow_with_one_line(tmp_path: Path) -> None:
 
 def test_a_deployment_that_names_no_backend_takes_its_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITMATRIX_BACKEND", "gpu")
-    with ensured() as answers:
-        answers()
-        # NumPy has no GPU: what would be measured on the cpu is refused.
-        state = bench(matrix="smoke", framework=["numpy"], results=str(tmp_path / "results"), return_state=True)
+    # NumPy has no GPU: what would be measured on the cpu is refused.
+    state = bench(matrix="smoke", framework=["numpy"], results=str(tmp_path / "results"), return_state=True)
     assert (state.name, state.type.value) == ("Refused", "FAILED")
     assert "no case is left of matrix smoke under --framework numpy --backend gpu" in (state.message or "")
     assert not (tmp_path / "results").exists()

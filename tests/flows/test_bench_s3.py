@@ -21,7 +21,7 @@ from tests.flows.conftest import Command
 from tests.flows.seaweed import Bucket
 from tests.flows.test_resume import ROOT, start
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("shared_server")]
 
 DOUBLE = ("--kernel", "double", "--framework", "numpy", "--dtype", "float64")
 

@@ -43,6 +43,7 @@ from tests.flows.conftest import ROOT, Command
         (["--workers", "2", "--framework", "jax", "--backend", "gpu"], "--workers"),
     ],
 )
+@pytest.mark.usefixtures("shared_server")
 def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
     jitmatrix: Command, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
@@ -92,6 +93,7 @@ def test_list_shows_kernels_frameworks_and_matrices(jitmatrix: Command) -> None:
         assert shown in shown_words
 
 
+@pytest.mark.usefixtures("shared_server")
 @pytest.mark.skipif(devices.present(Backend.GPU), reason="this machine has a GPU")
 def test_a_gpu_image_measures_on_a_gpu_or_not_at_all(jitmatrix: Command, tmp_path: Path) -> None:
     options = ("--matrix", "smoke", "--kernel", "double", "--framework", "jax/jit", "--quick")
@@ -103,6 +105,7 @@ def test_a_gpu_image_measures_on_a_gpu_or_not_at_all(jitmatrix: Command, tmp_pat
     assert " --backend gpu " in run[0]
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_a_root_that_cannot_be_written_is_refused_before_anything_is_measured(jitmatrix: Command) -> None:
     options = ("--matrix", "smoke", "--kernel", "double", "--framework", "numpy", "--results", "/proc/results")
     done = jitmatrix("bench", *options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from prefect import flow, runtime
@@ -11,21 +10,13 @@ from prefect.blocks.system import Secret
 from prefect.variables import Variable
 
 from flows.deployment import RESULTS, STORAGE, settle
-from flows.server import ensured
 from kernels.errors import UsageError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[None]:
-    with ensured() as answers:
-        answers()
-        yield
-
-
 @pytest.fixture
-def deployed(server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def deployed(shared_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process take itself for a deployment's; its variables are as they were afterwards."""
     monkeypatch.setattr(runtime.deployment, "id", "00000000-0000-7000-8000-000000000000", raising=False)
     for name in (*KEYS, "JITMATRIX_RESULTS"):

@@ -16,6 +16,7 @@ from kernels.selection import Filters
 from tests.flows.conftest import Command
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_a_new_kernel_is_written_measured_and_stored_with_its_source(jitmatrix: Command, tmp_path: Path) -> None:
     written = jitmatrix("new-kernel", "mine")
     assert written.returncode == 0, written.stderr

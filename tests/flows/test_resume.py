@@ -150,6 +150,7 @@ def test_what_a_run_was_begun_with_must_still_be_so(tmp_path: Path) -> None:
         (("--resume", "01a2326b-0000-7000-8000-000000000000", "--cold"), "leave out --cold"),
     ],
 )
+@pytest.mark.usefixtures("shared_server")
 def test_a_wrong_resume_is_one_line(jitmatrix: Command, options: tuple[str, ...], words: str) -> None:
     done = jitmatrix("bench", *options)
     assert done.returncode == 2

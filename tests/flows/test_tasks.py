@@ -21,7 +21,6 @@ from prefect.client.schemas.objects import State, TaskRun
 from flows.bench import bench
 from flows.brief import Brief
 from flows.progress import CURRENT
-from flows.server import ensured
 from flows.tasks import MOST, SHARE, Tasks, told
 from kernels.case import Case
 from kernels.frameworks import modes
@@ -194,20 +193,19 @@ def task_runs(flow_run_id: object, count: int) -> list[TaskRun]:
     return found
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_a_run_has_a_task_for_each_case_on_the_server_and_holds_no_sample_when_it_is_over(tmp_path: Path) -> None:
     before, listener = held(), Saboteur()
     listener.faults = {}
     token = CURRENT.set(listener)
     try:
-        with ensured() as answers:
-            answers()
-            state = bench(
-                matrix="smoke", kernel=["double", "total"], framework=["numpy"], rounds=3, budget_s=1.5,
-                results=str(tmp_path), return_state=True,
-            )  # fmt: skip
-            assert state.is_completed(), state.message
-            assert listener.summary is not None
-            found = task_runs(state.state_details.flow_run_id, listener.summary.overhead.tasks)
+        state = bench(
+            matrix="smoke", kernel=["double", "total"], framework=["numpy"], rounds=3, budget_s=1.5,
+            results=str(tmp_path), return_state=True,
+        )  # fmt: skip
+        assert state.is_completed(), state.message
+        assert listener.summary is not None
+        found = task_runs(state.state_details.flow_run_id, listener.summary.overhead.tasks)
     finally:
         CURRENT.reset(token)
     summary = listener.summary
@@ -231,11 +229,10 @@ def grouped(count: int, threads: int) -> int:
     return tasks.overhead.tasks
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_on_a_real_server_short_cases_share_task_runs_that_tell_of_each_once() -> None:
-    with ensured() as answers:
-        answers()
-        state = grouped(60, 2, return_state=True)
-        found = task_runs(state.state_details.flow_run_id, state.result())
+    state = grouped(60, 2, return_state=True)
+    found = task_runs(state.state_details.flow_run_id, state.result())
     told_of = [
         line.partition(":")[0] if "\n" in (run.state.message or "") else run.name
         for run in found
