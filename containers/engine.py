@@ -107,7 +107,7 @@ class Engine:
         log.parent.mkdir(parents=True, exist_ok=True)
         lines = []
         with (
-            log.open("w", encoding="utf-8") as kept,
+            log.open("w", buffering=1, encoding="utf-8") as kept,
             subprocess.Popen(
                 [*command, *options, f"--file={dockerfile}", str(context)],
                 stdout=subprocess.PIPE,

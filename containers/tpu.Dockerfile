@@ -7,28 +7,50 @@ ARG EXTRAS=""
 COPY containers/system.sh /build/
 RUN sh /build/system.sh "$EXTRAS" && rm -r /build
 
-FROM system AS packages
-# For strip, which takes a tenth off the image. Its version is the base's own.
+FROM system AS tools
+# For strip, which takes a fifth off the image, and pip; both are used from here, and no image has them. Their versions
+# are the base's own.
 # hadolint ignore=DL3008
 RUN apt-get -qq update && apt-get -qq install --yes --no-install-recommends binutils >/dev/null \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* && python3 -m venv /opt/pip
+COPY containers/wheels /wheels
+
+# Installed where it stays: to copy a gigabyte from one stage to another takes half a minute, even where it is cached.
+FROM system AS runtime
 ARG LOCKS="tpu.lock"
-COPY containers/install.sh containers/tpu*.lock containers/wheels /build/
-RUN --mount=type=cache,target=/root/.cache/pip --mount=type=secret,id=ca \
-    sh /build/install.sh /opt/venv $LOCKS
-# The pages of a Prefect server that people look at: an image has its worker's, and its own is looked at by nobody.
-RUN rm -rf /opt/venv/lib/python3*/site-packages/prefect/server/ui*
-
-FROM packages AS sbom
-COPY containers/sbom.sh containers/sbom.lock /build/
-RUN --mount=type=cache,target=/root/.cache/pip --mount=type=secret,id=ca \
-    sh /build/sbom.sh /sbom.cdx.json
-
-FROM system
 ENV PATH=/opt/venv/bin:$PATH
-COPY --from=packages /opt/venv /opt/venv
-COPY --from=sbom /sbom.cdx.json /opt/sbom.cdx.json
+COPY containers/install.sh containers/tpu*.lock /build/
+# Without the pages of a Prefect server that people look at: an image has its worker's, and its own is looked at by
+# nobody.
+RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/root/.cache/pip \
+    --mount=type=secret,id=ca sh /build/install.sh /opt/venv $LOCKS \
+    && rm -rf /build /opt/venv/lib/python3*/site-packages/prefect/server/ui*
 RUN PREFECT_HOME=/opt/prefect prefect server database upgrade --yes >/dev/null && chmod -R a+rX /opt/prefect
+
+FROM runtime AS project
+COPY README.md pyproject.toml /opt/jitmatrix/
+WORKDIR /opt/jitmatrix
+# The packages of the project are empty here: an editable install takes down where they are, and their content comes
+# after it, so that a change of it is built in seconds.
+RUN --mount=type=bind,from=tools,target=/tools python -c "import os, tomllib; [os.makedirs(name.replace('.', '/')) \
+    for name in tomllib.load(open('pyproject.toml', 'rb'))['tool']['setuptools']['packages']]" \
+    && /tools/opt/pip/bin/python -m pip --python /opt/venv/bin/python install --quiet --no-cache-dir --no-deps \
+    --no-build-isolation --no-warn-script-location --root-user-action ignore --root /project --editable . \
+    && mkdir -p /project/opt/jitmatrix && cp README.md pyproject.toml /project/opt/jitmatrix/
+COPY kernels /project/opt/jitmatrix/kernels
+COPY flows /project/opt/jitmatrix/flows
+COPY selfcheck /project/opt/jitmatrix/selfcheck
+# Compiled now: nobody can write beside the sources later, and an import would compile them each time.
+RUN python -m compileall -q -s /project -p / /project
+
+FROM runtime AS sbom
+COPY containers/install.sh containers/sbom.sh containers/sbom.lock /build/
+RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/root/.cache/pip \
+    --mount=type=secret,id=ca sh /build/sbom.sh /sbom.cdx.json
+
+FROM runtime
+COPY --from=sbom /sbom.cdx.json /opt/sbom.cdx.json
+COPY containers/entrypoint.sh /opt/jitmatrix/
 
 # Where Prefect, boto3 and the frameworks may write is /tmp; the root file system can be read-only.
 ENV HOME=/tmp \
@@ -45,15 +67,6 @@ ENV HOME=/tmp \
 # XLA_FLAGS stays unset: what is measured is the compiler as its users have it. A flag given at `run` is recorded.
 # Memory of the device is taken as a case needs it, not at JAX's start. LIBTPU_INIT_ARGS stays unset as XLA_FLAGS does.
 
-COPY README.md pyproject.toml /opt/jitmatrix/
-COPY kernels /opt/jitmatrix/kernels
-COPY flows /opt/jitmatrix/flows
-COPY selfcheck /opt/jitmatrix/selfcheck
-COPY containers/entrypoint.sh /opt/jitmatrix/
-# Compiled now: nobody can write beside the sources later, and an import would compile them each time.
-RUN pip install --quiet --no-cache-dir --no-deps --no-build-isolation --root-user-action ignore \
-    --editable /opt/jitmatrix && python -m compileall -q /opt/jitmatrix
-
 VOLUME /var/lib/jitmatrix
 WORKDIR /var/lib/jitmatrix
 USER 10001:10001
@@ -62,11 +75,13 @@ CMD ["jitmatrix", "bench", "--matrix", "smoke", "--framework", "jax", "--backend
 # One real operation on the image's backend. Once a day: a check in the middle of a case would be in its timing.
 HEALTHCHECK --interval=24h --timeout=2m --retries=1 CMD ["python", "-m", "kernels.health"]
 
-# What changes with every build comes last.
+LABEL org.opencontainers.image.title="jitmatrix-tpu"
+
+# What changes with every build comes last, in few steps: each is a layer that takes its time.
+COPY --from=project /project/ /
 ARG VERSION=unknown
 ARG COMMIT=""
 ARG IMAGE=""
 ENV JITMATRIX_COMMIT=${COMMIT} JITMATRIX_IMAGE=${IMAGE}
-LABEL org.opencontainers.image.title="jitmatrix-tpu" \
-      org.opencontainers.image.version="${VERSION}" \
+LABEL org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
