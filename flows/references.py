@@ -167,9 +167,12 @@ def json_of(text: str | None) -> dict[str, Any]:
         text: what is stored; None where nothing is.
 
     Returns:
-        The mapping; an empty one where there is none.
+        The mapping; an empty one where there is none, as where another program wrote what is no JSON.
     """
-    found = json.loads(text) if text else {}
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
     return found if isinstance(found, dict) else {}
 
 

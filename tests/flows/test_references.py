@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.query import ask
-from flows.references import resolve
+from flows.references import json_of, resolve
 from flows.results import Run
 from flows.s3 import S3Root
 from flows.storage import LocalRoot
@@ -178,3 +178,12 @@ def test_runs_are_found_in_a_compacted_root_and_in_a_bucket(tmp_path: Path, buck
     assert resolve(root, "latest") == [max(run.id for run in runs)]
     store(tmp_path, compact(tmp_path, [run.id for run in runs]))
     assert resolve(LocalRoot(tmp_path), "latest~1") == [min(run.id for run in runs)]
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "no JSON", "[1]", "null"])
+def test_a_column_that_holds_no_mapping_says_nothing(text: str | None) -> None:
+    assert json_of(text) == {}
+
+
+def test_a_column_of_json_is_a_mapping() -> None:
+    assert json_of('{"clock_mhz": 2100}') == {"clock_mhz": 2100}
