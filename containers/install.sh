@@ -7,10 +7,10 @@ venv=$1
 shift
 
 # Certificates of the machine that builds, where it needs its own to reach a package index.
-if [ -s /run/secrets/ca ]; then
-  export PIP_CERT=/run/secrets/ca
+if [ -s /tmp/ca.pem ]; then
+  export PIP_CERT=/tmp/ca.pem
 fi
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_CACHE_DIR=/root/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_CACHE_DIR=/tmp/pip
 
 python3 -m venv --without-pip "$venv"
 for lock in "$@"; do

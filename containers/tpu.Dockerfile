@@ -22,8 +22,8 @@ ENV PATH=/opt/venv/bin:$PATH
 COPY containers/install.sh containers/tpu*.lock /build/
 # Without the pages of a Prefect server that people look at: an image has its worker's, and its own is looked at by
 # nobody.
-RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/root/.cache/pip \
-    --mount=type=secret,id=ca sh /build/install.sh /opt/venv $LOCKS \
+RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/tmp/pip \
+    --mount=type=secret,id=ca,target=/tmp/ca.pem sh /build/install.sh /opt/venv $LOCKS \
     && rm -rf /build /opt/venv/lib/python3*/site-packages/prefect/server/ui*
 RUN PREFECT_HOME=/opt/prefect prefect server database upgrade --yes >/dev/null && chmod -R a+rX /opt/prefect
 
@@ -45,8 +45,8 @@ RUN python -m compileall -q -s /project -p / /project
 
 FROM runtime AS sbom
 COPY containers/install.sh containers/sbom.sh containers/sbom.lock /build/
-RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/root/.cache/pip \
-    --mount=type=secret,id=ca sh /build/sbom.sh /sbom.cdx.json
+RUN --mount=type=bind,from=tools,target=/tools --mount=type=cache,target=/tmp/pip \
+    --mount=type=secret,id=ca,target=/tmp/ca.pem sh /build/sbom.sh /sbom.cdx.json
 
 FROM runtime
 COPY --from=sbom /sbom.cdx.json /opt/sbom.cdx.json
