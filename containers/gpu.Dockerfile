@@ -85,6 +85,9 @@ COPY --from=project /project/ /
 ARG VERSION=unknown
 ARG COMMIT=""
 ARG IMAGE=""
+# podman and buildah look at the values of arguments where a command is run, and there alone: without one, an image of
+# a later commit has the name of the earlier in its environment and labels.
+RUN test -n "${VERSION}${COMMIT}${IMAGE}"
 ENV JITMATRIX_COMMIT=${COMMIT} JITMATRIX_IMAGE=${IMAGE}
 LABEL org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"

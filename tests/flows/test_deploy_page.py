@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,14 @@ from tests.flows.conftest import ROOT
 pytestmark = pytest.mark.faults
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def commands_of(text: str) -> list[str]:
+    """The blocks of commands of a text."""
+    return re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = commands_of(PAGE)
 
 
 def free_port() -> int:
@@ -26,32 +34,39 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.timeout(600)
-def test_one_machine_from_nothing_to_a_nightly_run(tmp_path: Path) -> None:
-    binaries = tmp_path / ".venv" / "bin"
+def written(commands: str, folder: Path, port: int, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run commands of the page in a shell, in a checkout with an environment; the server and the worker end with it."""
+    binaries = folder / ".venv" / "bin"
     binaries.mkdir(parents=True)
     for name, command in (("python", ""), ("prefect", "-m prefect"), ("jitmatrix", "-m flows.cli")):
         (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
         (binaries / name).chmod(0o755)
-    (tmp_path / "flows").symlink_to(ROOT / "flows")
+    (folder / "flows").symlink_to(ROOT / "flows")
+    # The server, and the worker where it came to that.
+    ending = "trap '{ kill %2; wait %2; kill %1; wait; } > /dev/null 2>&1' EXIT"
+    # Jobs of a shell that has no control of them ignore the signals that end a worker.
+    script = f"set -eum\n{ending}\n{commands}\n"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_LOGGING_LEVEL": "INFO",
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        **variables,
+    }
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+
+
+@pytest.mark.timeout(600)
+def test_one_machine_from_nothing_to_a_nightly_run(tmp_path: Path) -> None:
     port = free_port()
     commands = "".join(BLOCKS[:3]).replace(":4200", f":{port}")
     assert commands.count("\n") == 9
     last = ".venv/bin/prefect deployment inspect sweep/nightly; .venv/bin/prefect automation ls"
-    ending = "trap '{ kill %1; wait %1; .venv/bin/prefect server stop; } > /dev/null 2>&1' EXIT"
-    # Jobs of a shell that has no control of them ignore the signals that end a worker.
-    script = f"set -eum\n{ending}\n{commands}\n{last}\n"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-        "PREFECT_LOGGING_LEVEL": "INFO",
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_WORKER_QUERY_SECONDS": "2",
-    }
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500, check=False
-    )
+    done = written(f"{commands}\n{last}", tmp_path, port, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finished in state Completed" in done.stdout + done.stderr or "Completed" in done.stdout, done.stdout
     assert "'active': True" in done.stdout
