@@ -84,9 +84,11 @@ def _runs(runs: Sequence[Row]) -> list[str]:
     ]
     warnings = sorted({warning for run in runs for warning in run["warnings"] or ()})
     environments = [json_of(run["environment"]) for run in runs]
+    # Of a run that no machine took, such as a sweep's share without a worker, no hardware is known.
+    taken = next((run for run in reversed(runs) if run["machine"]), runs[-1])
     return [
-        f"- machine: {text(_machine(json_of(runs[-1]['hardware']), environments[-1]))}, fingerprint "
-        f"{code(runs[-1]['machine'] or 'not known')}",
+        f"- machine: {text(_machine(json_of(taken['hardware']), json_of(taken['environment'])))}, fingerprint "
+        f"{code(taken['machine'] or 'not known')}",
         f"- software: {text(_software(environments))}",
         *(f"- warning of the run: {text(warning)}" for warning in warnings),
         "",

@@ -58,7 +58,9 @@ def first_call(found: Findings) -> list[str]:
 
 
 def _later(in_calls: Sequence[float]) -> str:
-    return f"; as long as {number(statistics.median(in_calls), 'later eager call')} at the median" if in_calls else ""
+    if not in_calls:
+        return ""
+    return f"; as long as {number(statistics.median(in_calls), 'later eager call')}, at the median of {len(in_calls)}"
 
 
 def calls(found: Findings) -> list[str]:
@@ -125,7 +127,8 @@ def forms(found: Findings) -> list[str]:
     rows, programs = list[list[str]](), list[bool]()
     ratios: dict[str, list[Ratio]] = {}
     for case, other in _forms(found):
-        programs.append(case.program is not None and case.program == other.program)
+        if case.program is not None and other.program is not None:
+            programs.append(case.program == other.program)
         for phase in PHASES:
             one, two = case.trusted(phase), other.trusted(phase)
             if one is None or two is None or phase in BEFORE:
@@ -141,11 +144,10 @@ def forms(found: Findings) -> list[str]:
         for phase in PHASES
         if phase in ratios
     ]
-    said = [
-        "Pairs of kernels of one body: one has the decorator, the other is given to the compiler as a function. The",
-        f"compiled program is the same text in {sum(programs)} of {number(len(programs), 'pair')}.",
-        "",
-    ]
+    said = ["Pairs of kernels of one body: one has the decorator, the other is given to the compiler as a function."]
+    if programs:
+        said.append(f"The compiled program is the same text in {sum(programs)} of {number(len(programs), 'pair')}.")
+    said.append("")
     return [*said, *lines, "", *table(("case", "mode", "phase", "decorated", "as a function", "ratio"), rows)]
 
 

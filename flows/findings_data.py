@@ -20,7 +20,7 @@ from kernels.statistics import Rounds, per_call
 _ROWS = """
     select case_id, kernel, framework, mode, size, dims, dtype, coalesce(derivative, 0) as derivative, backend,
         coalesce(cold, false) as cold, workers, source, phase, status, reason, coalesce(flags, []) as flags, samples,
-        inner_calls, median_ns, low_ns, high_ns, compiles, program_hash, facts, machine, run_id
+        inner_calls, median_ns, low_ns, high_ns, traces, compiles, program_hash, facts, machine, run_id
     from latest order by kernel, dtype, derivative, work_operations, framework, mode, workers
 """
 _RUNS = "from runs where run_id in (select distinct run_id from latest) order by started_at, run_id"
@@ -44,6 +44,7 @@ class Timing:
         high_ns: upper end.
         rounds: its samples, nanoseconds per call.
         flags: reasons not to trust it.
+        traces: how often the framework traced the function, over all rounds; None where it reports nothing.
         compiles: compilations that the framework reported, over all rounds; None where it reports none.
     """
 
@@ -52,6 +53,7 @@ class Timing:
     high_ns: float
     rounds: Rounds
     flags: tuple[str, ...]
+    traces: int | None
     compiles: int | None
 
 
@@ -92,6 +94,11 @@ class Found:
     def dtype(self) -> str:
         """The dtype."""
         return str(self.cell[2])
+
+    @property
+    def derivative(self) -> int:
+        """Order of the derivative, 0 for the value."""
+        return int(self.cell[3])
 
     @property
     def one_thread(self) -> bool:
@@ -233,4 +240,6 @@ def _found(rows: Sequence[Row]) -> Found:
 
 def _timing(row: Row) -> Timing:
     rounds = per_call(row["samples"], row["inner_calls"])
-    return Timing(row["median_ns"], row["low_ns"], row["high_ns"], rounds, tuple(row["flags"]), row["compiles"])
+    return Timing(
+        row["median_ns"], row["low_ns"], row["high_ns"], rounds, tuple(row["flags"]), row["traces"], row["compiles"]
+    )

@@ -89,7 +89,11 @@ def _said(found: Sequence[_Again]) -> str:
     if compiles:
         most = number(compiles[-1], "compilation")
         between = most if len(compiles) == 1 else f"{digits(compiles[0])} to {most}"
-        program = "one program serves all sizes" if compiles == [0] else f"{between} for each new size"
+        program = f"{between} for each new size"
+    if compiles == [0]:
+        # No compilation is no proof of one program: TensorFlow traces a function again, and compiles nothing.
+        again = any(each.timing.traces for each in found)
+        program = "no compilation is reported" + (", and it is traced again" if again else "")
     middle = duration(statistics.median(each.timing.median_ns for each in found))
     parts = [f"{program}; the call takes {middle} at the median of {number(len(found), 'cell')}"]
     in_calls = [each.in_calls for each in found if each.in_calls is not None]

@@ -48,7 +48,7 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
         ahead = {True: "NumPy", False: title, None: "unclear"}[each.longer]
         ratios.append((case.name, each))
         rows.append([cell(case), case.name, times(two), times(one), estimate(each.estimate), ahead])
-        if case.kernel == QUOTED and not case.own and case.compiled and case.size == _largest(found, case):
+        if _quoted(case) and case.compiled and case.size == _largest(found, case):
             word = "it is unclear who is ahead" if each.longer is None else f"{ahead} is ahead"
             quoted.append(
                 f"- {cell(case)}, {code(case.name)}: {word}; a call takes {times(two)} in NumPy and {times(one)} "
@@ -62,6 +62,8 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
     ]
     if not lines:
         return [_absent(found, framework, title), ""]
+    without = sorted(name for name in left if left[name] and name not in dict(ratios))
+    lines += [f"- {code(name)}: no cell may be compared, for a flag or a status that is not ok." for name in without]
     if quoted:
         quoted = ["", f"The widely quoted comparison, {code('sin(x) + cos(x)')} at its largest size:", "", *quoted]
     head = ("case", "mode", "NumPy", title, "times as long", "ahead")
@@ -69,25 +71,32 @@ def against_numpy(found: Findings, framework: str, title: str) -> list[str]:
 
 
 def _left(count: int) -> str:
-    return f"; {number(count, 'more cell')} may not be compared, for a flag" if count else ""
+    return f"; {number(count, 'more cell')} may not be compared, for a flag or a status that is not ok" if count else ""
+
+
+def _quoted(case: Found) -> bool:
+    return case.kernel == QUOTED and not case.own and case.derivative == 0
 
 
 def _largest(found: Findings, case: Found) -> str:
     """Give the largest size at which a mode was timed; cases lie in the order of their work."""
-    same = (case.kernel, case.own, case.name, case.dtype, case.one_thread)
+    same = (case.kernel, case.own, case.name, case.cell[2:])
     return [
-        each.size
-        for each in found.cases
-        if (each.kernel, each.own, each.name, each.dtype, each.one_thread) == same and each.timings
+        each.size for each in found.cases if (each.kernel, each.own, each.name, each.cell[2:]) == same and each.timings
     ][-1]
 
 
 def _absent(found: Findings, framework: str, title: str) -> str:
     cases = [case for case in found.cases if case.name.partition("/")[0] == framework]
     timed = [case for case in cases if case.timings]
+    beside = [case for case in timed if found.beside(case, "numpy/eager")]
     if timed:
         were = f"{number(len(timed), 'case')} {'was' if len(timed) == 1 else 'were'}"
-        return f"{title}: {were} timed, and none may be compared: the flags stand below."
+        why = "none may be compared: the flags and failures stand below" if beside else "NumPy was not beside them"
+        return f"{title}: {were} timed, and {why}."
+    failed = [case for case in cases if case.status not in ("unavailable", "skipped")]
+    if failed:
+        return f"{title}: {number(len(failed), 'case')} failed, and none was timed: the reasons stand below."
     missing = next((case.reason for case in cases if case.status == "unavailable" and case.reason), None)
     return f"{title} is not in these runs{f': {missing}' if missing else ''}."
 
@@ -102,13 +111,23 @@ def not_waited_for(found: Findings) -> list[str]:
         Lines of Markdown.
     """
     rows, lines = [], []
+    earlier: list[bool] = []
     for case in found.cases:
         numpy, returned = found.beside(case, "numpy/eager"), case.timings.get(Phase.ENQUEUE)
         waited = case.timings.get(Phase.STEADY)
-        other = numpy.timings.get(Phase.STEADY) if numpy else None
-        chosen = case.kernel == QUOTED and not case.own and case.name == ASYNCHRONOUS and case.status == "ok"
-        if not chosen or returned is None or waited is None or other is None or case.size != _largest(found, case):
+        other = numpy.timings.get(Phase.STEADY) if numpy and numpy.status == "ok" else None
+        chosen = _quoted(case) and case.name == ASYNCHRONOUS and case.status == "ok"
+        if (
+            not chosen
+            or numpy is None
+            or numpy.status != "ok"
+            or returned is None
+            or waited is None
+            or other is None
+            or case.size != _largest(found, case)
+        ):
             continue
+        earlier.append(ratio(returned, waited).longer is False)
         seems, takes = other.median_ns / returned.median_ns, other.median_ns / waited.median_ns
         lines.append(
             f"- {cell(case)}: {CALLS} calls of NumPy take {duration(CALLS * other.median_ns)}. One call of "
@@ -130,9 +149,11 @@ def not_waited_for(found: Findings) -> list[str]:
         "until the result is there",
         "over that",
     )
+    cases = number(len(earlier), "case")
     said = [
-        "A call of compiled JAX code returns before the result is there. Timed until it returns, the work is not in",
-        "the time, and multiplied by a thousand it is still not. Flags stand in brackets: this ranks nothing.",
+        "A call of compiled JAX code may return before the result is there. Timed until it returns, it takes less than",
+        f"until the result is there in {sum(earlier)} of {cases}: multiplied by a thousand, it then",
+        "has not the whole work in it. Flags stand in brackets in the table: this ranks nothing.",
         "",
     ]
     return [*said, *lines, "", *table(head, rows)]
@@ -155,10 +176,12 @@ def result_cache(found: Findings) -> list[str]:
     rows: list[list[str]] = []
     hits: list[Ratio] = []
     misses: list[Ratio] = []
+    memoised = 0
     for case in found.cases:
         plain = found.beside(case, "python/plain")
         if case.name != "python/lru_cache" or plain is None or case.status != "ok":
             continue
+        memoised += any("memoised" in timing.flags for timing in [case.timings.get(Phase.STEADY)] if timing)
         hit, call = case.timings.get(Phase.STEADY), plain.trusted(Phase.STEADY)
         miss, first = case.trusted(Phase.FIRST_CALL), plain.trusted(Phase.FIRST_CALL)
         # The flag says what is looked for here; with any other the time is not trusted.
@@ -171,7 +194,8 @@ def result_cache(found: Findings) -> list[str]:
         return [NOTHING, ""]
     said = [
         "A result cache remembers answers by their arguments; a compiler remembers programs, and computes each answer.",
-        "So repeats of a call with a cache time a look-up: the rows are flagged `memoised`, and ranked with nothing.",
+        f"So repeats of a call with a cache time a look-up: {memoised} of {number(len(rows), 'case')} carry the flag",
+        "`memoised` here, and are ranked with nothing.",
         "",
         *_said("A hit against computing once more", hits, "longer", "less"),
         *_said("The first call with arguments that the cache has not seen", misses, "longer than without", "less"),

@@ -112,7 +112,8 @@ def number(count: float, what: str) -> str:
     Returns:
         Such as ``1 cell`` or ``3 cells``.
     """
-    return f"{digits(count)} {what}{'' if count == 1 else 's'}"
+    written = digits(count)
+    return f"{written} {what}{'' if written == '1' else 's'}"
 
 
 def by_mode(found: Iterable[tuple[str, Ratio]]) -> dict[str, list[Ratio]]:

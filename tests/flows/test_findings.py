@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from flows import findings_text
 from flows.findings import main, page
 from flows.query import ask
 from flows.results import Run
@@ -164,7 +165,7 @@ def test_the_first_call_is_longer_or_shorter_as_the_rows_say(tmp_path: Path, fir
     jit = cell(case("dense", "jax/jit"), first_call=first, steady=1.0)
     text = section(written(tmp_path, eager, jit), FIRST)
     assert f"`jax/jit`: {says}" in text
-    assert f"; as long as {first / 3:.3g} later eager calls at the median." in text
+    assert f"; as long as {first / 3:.3g} later eager calls, at the median of 1." in text
     (row,) = rows(text)
     assert number(row[5]) == pytest.approx(first / 30, rel=0.01)
 
@@ -181,14 +182,21 @@ def test_compiling_pays_after_what_it_cost_over_what_a_call_saves_or_never(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("compiles", "says"),
-    [(0, "one program serves all sizes"), (5, "1 compilation for each"), (10, "2 compilations for")],
+    ("compiles", "traces", "says"),
+    [
+        (0, 0, "no compilation is reported; the call"),
+        (0, 5, "no compilation is reported, and it is traced again; the call"),
+        (5, 5, "1 compilation for each"),
+        (10, 10, "2 compilations for"),
+    ],
 )
-def test_a_new_shape_costs_the_compilations_that_were_counted(tmp_path: Path, compiles: int, says: str) -> None:
+def test_a_new_shape_costs_the_compilations_that_were_counted(
+    tmp_path: Path, compiles: int, traces: int, says: str
+) -> None:
     jit = cell(case("dense", "jax/jit"), first_call=8.0, steady=1.0, retrace=60.0)
     jit = replace(jit, facts={**jit.facts, "retrace_size": "M"})
     other = cell(case("dense", "jax/jit", size="M"), first_call=80.0, steady=2.0)
-    again = replace(jit.timings["retrace"], events={**EVENTS, "compiles": compiles})  # type: ignore[index]
+    again = replace(jit.timings["retrace"], events={**EVENTS, "compiles": compiles, "traces": traces})  # type: ignore[index]
     jit = replace(jit, timings={**jit.timings, again.phase: again})
     text = section(written(tmp_path / "both", jit, other), SHAPE)
     assert f"`jax/jit`: {says}" in text
@@ -258,7 +266,8 @@ def test_flagged_and_failed_rows_are_in_no_ratio_and_stand_apart_with_their_reas
     noisy = cell(case("sincos", "jax/jit"), steady=77.0, flags={"noisy": "why"})
     wrong = measured(case("dense", "jax/jit"), status=Status.WRONG, reason="output 0 differs by 3 | 4")
     text = written(tmp_path, numpy, noisy, wrong)
-    assert section(text, JAX).strip() == "JAX: 1 case was timed, and none may be compared: the flags stand below."
+    said = "JAX: 1 case was timed, and none may be compared: the flags and failures stand below."
+    assert section(text, JAX).strip() == said
     assert "77 ms" not in text
     apart = section(text, APART)
     assert "Flagged: 1 of 2 timings. Not ok: 1 of 3 cells." in apart
@@ -271,7 +280,37 @@ def test_what_is_compared_says_how_much_a_flag_kept_out(tmp_path: Path) -> None:
         cell(case("sincos", name, "float64"), steady=1.0, flags={"noisy": "why"}) for name in ("numpy/eager", "jax/jit")
     ]
     text = section(written(tmp_path, *SINCOS[:3], *flagged), JAX)
-    assert "by the geometric mean; 1 more cell may not be compared, for a flag." in text
+    assert "by the geometric mean; 1 more cell may not be compared, for a flag or a status that is not ok." in text
+
+
+def test_a_mode_of_which_no_cell_may_be_compared_is_named(tmp_path: Path) -> None:
+    noisy = cell(case("sincos", "jax/eager"), steady=8.0, flags={"noisy": "why"})
+    text = section(written(tmp_path, SINCOS[0], SINCOS[2], noisy), JAX)
+    assert "- `jax/eager`: no cell may be compared, for a flag or a status that is not ok." in text
+
+
+def test_what_numpy_was_not_measured_beside_is_no_flag(tmp_path: Path) -> None:
+    alone = section(written(tmp_path, SINCOS[2]), JAX)
+    assert alone.strip() == "JAX: 1 case was timed, and NumPy was not beside them."
+
+
+def test_a_framework_whose_cases_failed_is_in_these_runs(tmp_path: Path) -> None:
+    died = measured(case("sincos", "torch/eager"), status=Status.KILLED, reason="SIGKILL")
+    text = section(written(tmp_path, *SINCOS, died), TORCH)
+    assert text.strip() == "PyTorch: 1 case failed, and none was timed: the reasons stand below."
+
+
+def test_a_call_that_returns_with_its_result_is_not_said_to_hide_its_work(tmp_path: Path) -> None:
+    waiting = cell(case("sincos", "jax/jit"), steady=4.0, enqueue=4.0)
+    text = section(written(tmp_path, SINCOS[0], waiting), HUNDREDFOLD)
+    assert "until the result is there in 0 of 1 case:" in text
+    assert "in 2 of 2 cases:" in section(written(tmp_path / "asynchronous", *SINCOS), HUNDREDFOLD)
+
+
+def test_a_number_that_is_written_as_one_is_one() -> None:
+    assert [findings_text.number(each, "call") for each in (1, 1.002, 0.9996, 1.1, 2)] == [
+        "1 call", "1 call", "1 call", "1.1 calls", "2 calls",
+    ]  # fmt: skip
 
 
 def test_a_framework_that_is_missing_is_said_to_be_with_what_installs_it(tmp_path: Path) -> None:
