@@ -8,7 +8,7 @@ COPY containers/system.sh /build/
 RUN sh /build/system.sh "$EXTRAS" && rm -r /build
 
 FROM system AS tools
-# For strip, which takes a fifth off the image, and pip; both are used from here, and no image has them. Their versions
+# For strip, which takes a fifth off the image, and pip; both are used from here, and no image takes them over. Their versions
 # are the base's own.
 # hadolint ignore=DL3008
 RUN apt-get -qq update && apt-get -qq install --yes --no-install-recommends binutils >/dev/null \

@@ -4,4 +4,5 @@ set -eu
 file=$1
 sh "$(dirname "$0")/install.sh" /tmp/syft sbom.lock
 SYFT_CHECK_FOR_APP_UPDATE=false /tmp/syft/bin/syft scan dir:/ --quiet --output "cyclonedx-json=$file" \
-  --source-name jitmatrix --exclude './tmp/**' --exclude './proc/**' --exclude './sys/**' --exclude './root/**'
+  --source-name jitmatrix --exclude './tmp/**' --exclude './proc/**' --exclude './sys/**' --exclude './root/**' \
+  --exclude './tools/**'

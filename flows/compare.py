@@ -74,8 +74,8 @@ def compare(
     machines = _machines(before, after, common, across_machines)
     by_run = len(before.runs) + len(after.runs) > 2
     paired = _paired(before, after, common, by_run)
-    if not paired.cases:
-        raise UsageError(_nothing_trusted(before, after, common))
+    if not any(each.phase in decided for each in paired.cases):
+        raise UsageError(_nothing_decides(before, after, common, decided))
     cases, between = _judged(paired, decided, smallest, by_run)
     return Comparison(
         baseline=tuple(before.runs),
@@ -113,11 +113,12 @@ def _nothing(before: Side, after: Side) -> str:
     return f"{words} ({', '.join(examples)})" if examples else words
 
 
-def _nothing_trusted(before: Side, after: Side, common: set[Key]) -> str:
-    """Say why no timing of the cases in common is compared: a gate that compared nothing must not pass."""
-    left = _flagged(before, after, common)
-    why = f"{left[0]}" if left else "they have no phase in common"
-    return f"of {len(common)} cases that are ok in both no timing may be compared: {why}; measure them again"
+def _nothing_decides(before: Side, after: Side, common: set[Key], decided: Sequence[Phase]) -> str:
+    """Say why no timing that decides is compared: a gate that compared nothing must not pass."""
+    left = _flagged(before, after, common, decided)
+    why = f"{left[0]}; measure them again" if left else "it was not timed in both; --phase names others"
+    phases = ", ".join(decided)
+    return f"of {len(common)} cases that are ok in both no timing of {phases} may be compared: {why}"
 
 
 def _machines(before: Side, after: Side, common: set[Key], allowed: bool) -> tuple[str, ...]:
@@ -153,11 +154,11 @@ def _lost(before: Side, after: Side, common: set[Key]) -> tuple[Left, ...]:
     return tuple(sorted(found))
 
 
-def _flagged(before: Side, after: Side, common: set[Key]) -> tuple[Left, ...]:
+def _flagged(before: Side, after: Side, common: set[Key], phases: Sequence[Phase] = tuple(Phase)) -> tuple[Left, ...]:
     found = []
     for name, side in (("baseline", before), ("candidate", after)):
         for (key, phase), timed in side.timed.items():
-            if key in common and timed.flags:
+            if key in common and timed.flags and phase in phases:
                 rest = "; its other runs are compared" if timed.rows else ""
                 found.append(Left(f"{key} {phase}", f"{', '.join(timed.flags)} in the {name}{rest}"))
     return tuple(sorted(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -118,6 +119,27 @@ def look(errand: Errand) -> str:
         return _look(errand)
     except AWAY as error:
         raise UsageError(f"PREFECT_API_URL: no Prefect server answers there ({said(error)})") from None
+
+
+def begun(flow_run: object) -> datetime:
+    """Say when a flow run first ran: a run that is started again has the same answer.
+
+    Args:
+        flow_run: its id.
+
+    Returns:
+        The moment, never one to come: a run that was put forward is expected later than it ran.
+
+    Raises:
+        UsageError: the server does not answer.
+    """
+    now = datetime.now(UTC)
+    try:
+        with get_client(sync_client=True) as client:
+            run = client.read_flow_run(UUID(str(flow_run)))
+    except AWAY as error:
+        raise UsageError(f"PREFECT_API_URL: no Prefect server answers there ({said(error)})") from None
+    return min(run.start_time or run.expected_start_time or now, now)
 
 
 def _look(errand: Errand) -> str:

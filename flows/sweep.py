@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from prefect import flow, get_run_logger, runtime
@@ -96,7 +97,8 @@ def sweep(  # noqa: PLR0917 - Prefect calls it by name
         target = settle(results)
         order = Order.from_parameters({**{k: v for k, v in given.items() if k not in own}, "results": target})
         planned = plan.divide(order)
-        errands = _errands(order, planned, results, deployments, images)
+        begun = dispatch.begun(runtime.flow_run.id)
+        errands = _errands(order, planned, results, deployments, images, begun=begun)
         for errand in errands.values():
             dispatch.look(errand)
         before = _baselines(order.root, baseline, planned)
@@ -124,7 +126,7 @@ def sweep(  # noqa: PLR0917 - Prefect calls it by name
         raise
     recall(sent, "the sweep that had asked for it went on without it", logger.warning)
     became = dict(zip(errands, sent, strict=True))
-    _record(order, planned, became, logger.warning)
+    _record(order, planned, became, begun, logger.warning)
     found = shares_of(order, planned, became)
     for share in found:
         note("%s: %s, %s", share.backend, share.state, states.counted(share.counts))
@@ -147,6 +149,8 @@ def _errands(
     results: str | None,
     deployments: Mapping[str, str],
     images: Mapping[str, Sequence[str]],
+    *,
+    begun: datetime,
 ) -> dict[tuple[Backend, str | None], Errand]:
     """Write the errands: one for each backend, or for each of its images."""
     for name, values in (("deployments", deployments), ("images", images)):
@@ -163,7 +167,7 @@ def _errands(
             if results is None and isinstance(order.root, LocalRoot):
                 # A folder of this machine says nothing to another: its worker has a setting of its own.
                 del parameters["results"]
-            parameters |= {"run": _run_id(backend, image), "plan": planned.hashes[backend]}
+            parameters |= {"run": _run_id(begun, backend, image), "plan": planned.hashes[backend]}
             deployment = deployments.get(backend.value) or f"bench/{backend}"
             name = f"{order.matrix.name} on {backend}" + (f" in {image}" if image else "")
             key = f"{runtime.flow_run.id}-{backend}-{image or ''}"
@@ -171,10 +175,9 @@ def _errands(
     return found
 
 
-def _run_id(backend: Backend, image: str | None = None) -> str:
+def _run_id(begun: datetime, backend: Backend, image: str | None = None) -> str:
     """Choose the id of a share's run: the same for the same sweep, which may be started again after it was killed."""
-    own: Any = runtime.flow_run  # gives None outside of a flow run
-    return str(uuid7(own.scheduled_start_time, f"{own.id} {backend} {image or ''}"))
+    return str(uuid7(begun, f"{runtime.flow_run.id} {backend} {image or ''}"))
 
 
 def _baselines(root: Root, baseline: str | None, planned: Planned) -> dict[Backend, list[str]]:
@@ -209,11 +212,15 @@ def _store(planned: Planned, root: Root) -> str:
 
 
 def _record(
-    order: Order, planned: Planned, became: Mapping[tuple[Backend, str | None], Sent], warn: Callable[[str], None]
+    order: Order,
+    planned: Planned,
+    became: Mapping[tuple[Backend, str | None], Sent],
+    begun: datetime,
+    warn: Callable[[str], None],
 ) -> None:
     """Store a row for every cell that nobody took: whoever asks the results finds the whole plan in them."""
     named = {backend for backend, _ in became}
-    left = [(each, _run_id(each), "") for each in planned.shares if each not in named]
+    left = [(each, _run_id(begun, each), "") for each in planned.shares if each not in named]
     left += [(each, str(one.parameters["run"]), one.unavailable) for (each, _), one in became.items() if one.untaken]
     for backend, run_id, reason in left:
         try:

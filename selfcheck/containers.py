@@ -166,12 +166,19 @@ def ratios(engine: Engine, image: str, pairs: int) -> list[Figure]:
         sides = {}
         for command in (inside, outside) if pair % 2 else (outside, inside):
             sides[command[0]] = _medians([*command, *WORDS.split()])
-        for case, nanoseconds in sides[inside[0]].items():
-            found.setdefault(case, []).append(nanoseconds / sides[outside[0]][case])
+        one, other = sides[inside[0]], sides[outside[0]]
+        for case in one.keys() & other.keys():
+            found.setdefault(case, []).append(one[case] / other[case])
     figures = []
-    for case, values in found.items():
+    if not any(len(values) > 1 for values in found.values()):
+        raise UsageError(
+            f"{image}: no case was timed inside and outside in two pairs or more; jitmatrix doctor says why"
+        )
+    for case, values in sorted(found.items()):
+        if len(values) < 2:
+            continue
         ratio = paired(values)
-        what = f"{case}, inside to outside ({ratio.low:.3f} to {ratio.high:.3f}, {pairs} pairs)"
+        what = f"{case}, inside to outside ({ratio.low:.3f} to {ratio.high:.3f}, {len(values)} pairs)"
         figures += [at_least(what, ratio.value, 0.97), at_most(what, ratio.value, 1.03)]
     return figures
 

@@ -133,8 +133,14 @@ def test_a_gate_that_would_compare_nothing_is_refused(tmp_path: Path) -> None:
     before = run_of(tmp_path, CASES[:2])
     noisy = [measured(case, timed("steady", 1e9, 1e9, flags={"noisy": "why"})) for case in CASES[:2]]
     after = write(tmp_path, *noisy)
-    with pytest.raises(UsageError, match=r"of 2 cases that are ok in both no timing may be compared: .*noisy"):
+    with pytest.raises(UsageError, match=r"of 2 cases that are ok in both no timing of .* may be compared: .*noisy"):
         compare(LocalRoot(tmp_path), before, after.id)
+
+
+def test_a_gate_in_which_no_phase_that_decides_is_compared_is_refused(tmp_path: Path) -> None:
+    before, after = run_of(tmp_path, CASES[:2]), run_of(tmp_path, CASES[:2], seed=2)
+    with pytest.raises(UsageError, match=r"no timing of device may be compared: it was not timed in both; --phase"):
+        compare(LocalRoot(tmp_path), before, after, phases=["device"])
 
 
 SAMPLES = {
@@ -261,7 +267,8 @@ def test_only_the_phases_that_are_asked_for_decide(tmp_path: Path) -> None:
     after = run_of(tmp_path, factors={"dense": 1.2}, seed=2)
     root = LocalRoot(tmp_path)
     assert {each.phase.value for each in compare(root, before, after, phases=["steady"]).regressions} == {"steady"}
-    assert compare(root, before, after, phases=["compile"]).passed
+    with pytest.raises(UsageError, match="no timing of compile may be compared"):
+        compare(root, before, after, phases=["compile"])
     with pytest.raises(UsageError, match=r"unknown phase 'stedy' \(--phase\): choose from .*did you mean steady"):
         compare(root, before, after, phases=["stedy"])
 
