@@ -37,7 +37,6 @@ def test_commands_that_run_elsewhere_do_run_there() -> None:
         assert words in deployment
 
 
-@pytest.mark.heavy
 @pytest.mark.timeout(900)
 def test_every_other_command_runs_as_written(tmp_path: Path) -> None:
     """In an empty folder with the project's environment, in the README's order: later commands read earlier results."""

@@ -14,8 +14,6 @@ from tests.flows.conftest import ROOT
 from tests.flows.prefect_server import PrefectServer, running
 from tests.flows.test_compare import run_of
 
-pytestmark = pytest.mark.heavy
-
 SCRIPT = """
 import json, sys
 from flows.comparing import compare

@@ -25,7 +25,6 @@ def server(tmp_path: Path) -> Iterator[PrefectServer]:
         yield server
 
 
-@pytest.mark.heavy
 def test_every_deployment_deploys_and_runs_on_a_worker(server: PrefectServer, tmp_path: Path) -> None:
     server.jitmatrix("deploy", "--create", "process")
     # A schedule that nobody asked for would remove files.

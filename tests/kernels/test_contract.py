@@ -48,7 +48,11 @@ MORE_BYTES = 16.0
 """The compiler counts what lies between its operations too; not so the declared least, inputs and outputs."""
 
 LONG = ("torch/compile",)
-"""Modes that take ten seconds of a C++ compiler a case: every kernel in its first dtype, and the derivatives of one.
+"""Modes that take ten seconds of a C++ compiler a case, a minute and more where a kernel loops: ``OF_LONG`` in their
+first dtype, and the derivatives of one."""
+
+OF_LONG = ("attention", "conv2d", "cumsum", "dense", "double", "layer_norm", "matmul", "sincos", "sort", "total")
+"""A kernel of each kind: elementwise, product, reduction, scan, normalisation, convolution, sort, several together.
 
 Derivatives of all others are taken in float64, whose tolerance is the tightest. JITMATRIX_CONTRACT=all has every dtype
 and derivative in every mode, in more than an hour on two cores: ``make contract``."""
@@ -59,7 +63,8 @@ def _held(case: Case) -> bool:
     if os.environ.get("JITMATRIX_CONTRACT") == "all":
         return True
     if f"{case.framework}/{case.mode}" in LONG:
-        return case.dtype == suite()[case.kernel].dtypes[0] and (not case.derivative or case.kernel == "dense")
+        of_long = case.kernel in OF_LONG and case.dtype == suite()[case.kernel].dtypes[0]
+        return of_long and (not case.derivative or case.kernel == "dense")
     return not case.derivative or case.dtype == "float64"
 
 

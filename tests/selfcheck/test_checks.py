@@ -38,7 +38,6 @@ FIGURES = {
 
 
 # Orchestration starts a server and a dozen processes that import Prefect: minutes on a machine that does much else.
-@pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_prints_its_figures_and_writes_them(name, tmp_path, capsys):
