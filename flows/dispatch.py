@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -115,10 +116,8 @@ def look(errand: Errand) -> str:
         UsageError: the server does not answer, the deployment is not of bench, or an image is named and the work
             pool has none.
     """
-    try:
+    with _reached():
         return _look(errand)
-    except AWAY as error:
-        raise UsageError(f"PREFECT_API_URL: no Prefect server answers there ({said(error)})") from None
 
 
 def begun(flow_run: object) -> datetime:
@@ -134,12 +133,18 @@ def begun(flow_run: object) -> datetime:
         UsageError: the server does not answer.
     """
     now = datetime.now(UTC)
+    with _reached(), get_client(sync_client=True) as client:
+        run = client.read_flow_run(UUID(str(flow_run)))
+    return min(run.start_time or run.expected_start_time or now, now)
+
+
+@contextlib.contextmanager
+def _reached() -> Iterator[None]:
+    """Say in one line that the server does not answer."""
     try:
-        with get_client(sync_client=True) as client:
-            run = client.read_flow_run(UUID(str(flow_run)))
+        yield
     except AWAY as error:
         raise UsageError(f"PREFECT_API_URL: no Prefect server answers there ({said(error)})") from None
-    return min(run.start_time or run.expected_start_time or now, now)
 
 
 def _look(errand: Errand) -> str:

@@ -181,8 +181,8 @@ def result_cache(found: Findings) -> list[str]:
         plain = found.beside(case, "python/plain")
         if case.name != "python/lru_cache" or plain is None or case.status != "ok":
             continue
-        memoised += any("memoised" in timing.flags for timing in [case.timings.get(Phase.STEADY)] if timing)
         hit, call = case.timings.get(Phase.STEADY), plain.trusted(Phase.STEADY)
+        memoised += hit is not None and "memoised" in hit.flags
         miss, first = case.trusted(Phase.FIRST_CALL), plain.trusted(Phase.FIRST_CALL)
         # The flag says what is looked for here; with any other the time is not trusted.
         if hit is not None and call is not None and hit.flags == ("memoised",):

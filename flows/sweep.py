@@ -170,14 +170,18 @@ def _errands(
             parameters |= {"run": _run_id(begun, backend, image), "plan": planned.hashes[backend]}
             deployment = deployments.get(backend.value) or f"bench/{backend}"
             name = f"{order.matrix.name} on {backend}" + (f" in {image}" if image else "")
-            key = f"{runtime.flow_run.id}-{backend}-{image or ''}"
-            found[backend, image] = Errand(deployment, exact(parameters), name, key, image)
+            found[backend, image] = Errand(deployment, exact(parameters), name, _key(backend, image), image)
     return found
 
 
 def _run_id(begun: datetime, backend: Backend, image: str | None = None) -> str:
     """Choose the id of a share's run: the same for the same sweep, which may be started again after it was killed."""
-    return str(uuid7(begun, f"{runtime.flow_run.id} {backend} {image or ''}"))
+    return str(uuid7(begun, _key(backend, image)))
+
+
+def _key(backend: Backend, image: str | None) -> str:
+    """Name a share of this sweep: the same for the same sweep, and for no other."""
+    return f"{runtime.flow_run.id}-{backend}-{image or ''}"
 
 
 def _baselines(root: Root, baseline: str | None, planned: Planned) -> dict[Backend, list[str]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from containers.engine import Engine
-from tests.flows.test_deploy_page import PAGE, commands_of, free_port, written
+from tests.flows.seaweed import free_ports
+from tests.flows.test_deploy_page import PAGE, commands_of, written
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -36,7 +37,7 @@ def test_docker_from_an_image_to_a_run(image: str, engine: Engine, socket: str, 
     building, installing, *others = block.splitlines(keepends=True)
     # The image is built by a fixture, and the package is installed with the tests' own.
     assert (building, installing) == ("make image\n", ".venv/bin/python -m pip install prefect-docker\n")
-    port = free_port()
+    (port,) = free_ports(1)
     commands = "".join(others).replace(":4200", f":{port}")
     assert image in commands
     assert "--param matrix=smoke --watch" in commands

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from tests.flows.conftest import ROOT
+from tests.flows.seaweed import free_ports
 
 pytestmark = pytest.mark.faults
 
@@ -26,12 +26,6 @@ def commands_of(text: str) -> list[str]:
 
 
 BLOCKS = commands_of(PAGE)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def written(commands: str, folder: Path, port: int, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -62,7 +56,7 @@ def written(commands: str, folder: Path, port: int, variables: Mapping[str, str]
 
 @pytest.mark.timeout(600)
 def test_one_machine_from_nothing_to_a_nightly_run(tmp_path: Path) -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     commands = "".join(BLOCKS[:3]).replace(":4200", f":{port}")
     assert commands.count("\n") == 9
     last = ".venv/bin/prefect deployment inspect sweep/nightly; .venv/bin/prefect automation ls"
