@@ -59,8 +59,8 @@ def test_an_image_is_described_beside_its_build(image: str, engine: Engine) -> N
     parts = {part.get("purl", "").partition("@")[0] for part in bill["components"]}
     assert {"pkg:pypi/jax", "pkg:pypi/numba", "pkg:deb/debian/libc6"} <= parts
     # What is mounted for the build is not in the image.
-    told = [each for part in bill["components"] for each in part.get("properties", ())]
-    places = {each["value"].lstrip("/").partition("/")[0] for each in told if ":path" in each["name"]}
+    properties = [each for part in bill["components"] for each in part.get("properties", ())]
+    places = {each["value"].lstrip("/").partition("/")[0] for each in properties if ":path" in each["name"]}
     assert "opt" in places
     assert "tools" not in places
     labels = json.loads(subprocess.check_output([engine.name, "image", "inspect", image]))[0]["Config"]["Labels"]
