@@ -170,7 +170,7 @@ def report(address: str, cases: int, runs: Sequence[str]) -> str:
     Returns:
         Markdown.
     """
-    lines = [f"Report {code(address)}", "", f"{cases} cases of {len(runs)} runs:", ""]
+    lines = [f"Report {code(address)}", "", f"Cases {cases}, runs {len(runs)}:", ""]
     lines += [f"- {code(run)}" for run in runs[:RUNS]]
     lines += [f"- and {len(runs) - RUNS} more"] if len(runs) > RUNS else []
     return "\n".join(lines) + "\n"

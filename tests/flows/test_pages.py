@@ -109,5 +109,5 @@ def test_the_files_of_a_run_name_the_newest_report_where_there_is_one():
 
 def test_a_report_names_its_first_runs_and_counts_the_others():
     page = pages.report("results/reports/a.html", 60, [f"run-{number}" for number in range(pages.RUNS + 3)])
-    assert "Report `results/reports/a.html`\n\n60 cases of 23 runs:" in page
+    assert "Report `results/reports/a.html`\n\nCases 60, runs 23:" in page
     assert re.findall(r"^- (.*)$", page, re.MULTILINE)[-2:] == ["`run-19`", "and 3 more"]

@@ -41,7 +41,7 @@ def test_the_report_of_a_range_is_stored_and_its_page_says_where(server: Prefect
     assert done.returncode == 0, done.stderr
     week, later, empty, *wrong = json.loads(done.stdout.splitlines()[-1])
     (file,) = server.results.glob("reports/*/*.html")
-    assert week == ["Completed", "COMPLETED", f"{file}: 3 cases of 1 runs"]
+    assert week == ["Completed", "COMPLETED", f"{file}: cases 3, runs 1"]
     assert f"<code>{recent.id}</code>" in file.read_text(encoding="utf-8")
     for state, words in ((later, "no complete run began then or later"), (empty, "no results yet")):
         assert state[:2] == ["NothingToDo", "COMPLETED"]
