@@ -62,7 +62,11 @@ def page(target: Root) -> str:
         ("What is flagged, and what failed", _apart(found)),
     )
     head = [
-        f"# Findings\n\nWritten by `{COMMAND}` from the Parquet files of the runs below.\n",
+        "# Findings",
+        "",
+        f"Written by `python -m flows.findings` from the Parquet files of the runs below. `{COMMAND}` measures anew,",
+        "in runs of its own, and writes this page.",
+        "",
         *_runs(found.runs),
         _METHOD,
     ]
