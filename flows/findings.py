@@ -22,8 +22,12 @@ from flows.references import json_of
 from flows.storage import Root, StorageError, root
 from kernels.errors import UsageError
 
-COMMAND = "make findings"
-"""What measures and writes the page."""
+_HEAD = """\
+# Findings
+
+Written by `python -m flows.findings` from the Parquet files of the runs below. `make findings` measures anew,
+in runs of its own, and writes this page.
+"""
 
 _METHOD = """
 Times are per call, waited for; a median of the medians of several processes with its 95 % interval. A ratio is that of
@@ -62,11 +66,7 @@ def page(target: Root) -> str:
         ("What is flagged, and what failed", _apart(found)),
     )
     head = [
-        "# Findings",
-        "",
-        f"Written by `python -m flows.findings` from the Parquet files of the runs below. `{COMMAND}` measures anew,",
-        "in runs of its own, and writes this page.",
-        "",
+        _HEAD,
         *_runs(found.runs),
         _METHOD,
     ]

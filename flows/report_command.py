@@ -45,7 +45,7 @@ def report(
     option, path = "--to", to
     try:
         publish(to, page(data, target.address).encode())
-        sys.stdout.write(f"{to}: cases {len(data.cases)}, runs {len(data.runs)}\n")
+        sys.stdout.write(f"{to}: {data.counted}\n")
         if figures is not None:
             option, path = "--figures", figures
             sys.stdout.write(f"{figures}: {len(draw(data, figures))} pictures\n")

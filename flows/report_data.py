@@ -91,6 +91,11 @@ class ReportData:
     changes: list[Row] = field(default_factory=list)
     aside: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def counted(self) -> str:
+        """How much it is of, such as ``cases 3, runs 1``."""
+        return f"cases {len(self.cases)}, runs {len(self.runs)}"
+
 
 def gather(
     root: Root, runs: Sequence[str] = (), since: str | None = None, baseline: str = BASELINE, *, history: bool = True

@@ -48,7 +48,7 @@ def report(
         return states.nothing_to_do(str(error))
     except UsageError as error:
         return states.refused(str(error))
-    message = f"{address}: cases {len(data.cases)}, runs {len(data.runs)}"
+    message = f"{address}: {data.counted}"
     logger.info("%s", message)
     ids = [each["run_id"] for each in data.runs]
     publisher = Publisher(logger.warning)
