@@ -35,8 +35,8 @@ docs: $(VENV)/core.stamp
 	$(BIN)/python -m kernels.catalogue > docs/suite.md
 	$(BIN)/python -m flows.schema_page > docs/schema.md
 
-# Measures on this machine, which should be quiet, and writes docs/findings.md from the rows: half an hour or so, more than an
-# hour with PyTorch's compiler. Where cases failed, the page names them.
+# Measures on this machine, which should be quiet, and writes docs/findings.md from the rows: half an hour or so, twice that
+# with PyTorch and TensorFlow. Where cases failed, the page names them.
 # make findings EXTRAS=torch,tensorflow
 FINDINGS := build/findings
 ROUNDS ?= 5

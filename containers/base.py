@@ -29,13 +29,15 @@ def main() -> int:
     """Make the image, where it is not there.
 
     Returns:
-        0, or 2 where it cannot be made.
+        0, 2 where it cannot be made, or 130 where that was interrupted.
     """
     try:
         make(Engine.here(runs=True))
     except UsageError as error:
         sys.stderr.write(f"jitmatrix: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        return 130
     sys.stdout.write(f"{NAME}\n")
     return 0
 

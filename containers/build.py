@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; None takes those of the process.
 
     Returns:
-        0, or 2 where one cannot be built.
+        0, 2 where one cannot be built, or 130 where it was interrupted.
     """
     parser = argparse.ArgumentParser(
         prog="python -m containers.build",
@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         sys.stderr.write(f"jitmatrix: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
@@ -80,7 +82,7 @@ def build(variant: Variant, engine: Engine, base: str = "") -> dict[str, object]
             f"to {needed / 1e9:.0f} while it is built; make room, such as by {engine.name} system prune"
         )
     names = [f"{name}.lock" for name in variant.locks]
-    made = FOLDER / f"{variant.backend}-jax.lock" if variant.jax else None
+    made = FOLDER / f"{variant.backend}-{variant.tag}.lock" if variant.jax else None
     try:
         if made:
             made.write_text(locks.for_jax(variant), encoding="utf-8")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,9 +264,6 @@ def _last(text: str) -> str:
 
 
 def _only_file(archive: bytes) -> bytes:
-    import io
-    import tarfile
-
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         found = tar.extractfile(tar.getmembers()[0])
         assert found is not None

@@ -74,7 +74,7 @@ def main() -> int:
     """Make every lock anew.
 
     Returns:
-        0, or 2 where that cannot be done.
+        0, 2 where that cannot be done, or 130 where it was interrupted.
     """
     try:
         for name in EXTRAS:
@@ -84,6 +84,8 @@ def main() -> int:
     except UsageError as error:
         sys.stderr.write(f"jitmatrix: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

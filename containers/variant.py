@@ -63,6 +63,8 @@ class Variant:
             raise unknown("backend", backend, LOCKS)
         known = [name for name in LOCKS[backend] if name]
         names = tuple(sorted({name.strip() for name in extras.split(",") if name.strip()}))
+        if names and not known:
+            raise UsageError(f"EXTRAS={extras}: the {backend} image takes none; leave it out")
         for name in names:
             if name not in known:
                 raise unknown("extra", name, known, f"EXTRAS of the {backend} image")
@@ -104,7 +106,7 @@ class Variant:
             Twelve hexadecimal digits.
         """
         digest = hashlib.sha256(repr((self, base)).encode())
-        scripts = [path for path in FOLDER.iterdir() if path.suffix in (".sh", ".whl")]
+        scripts = [path for path in FOLDER.iterdir() if path.suffix == ".sh"]
         for path in [*locks, *scripts, self.dockerfile, *sources()]:
             digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         return digest.hexdigest()[:12]

@@ -107,9 +107,10 @@ def test_content_names_every_file_that_an_image_is_made_from(tmp_path: Path) -> 
     ("arguments", "line"),
     [
         (("cpux",), "jitmatrix: unknown backend 'cpux': choose from cpu, gpu, tpu; did you mean cpu?"),
+        (("tpu", "--extras", "torch"), "jitmatrix: EXTRAS=torch: the tpu image takes none; leave it out"),
         (
-            ("tpu", "--extras", "torch"),
-            "jitmatrix: unknown extra 'torch' (EXTRAS of the tpu image): choose from nothing",
+            ("gpu", "--extras", "touch"),
+            "jitmatrix: unknown extra 'touch' (EXTRAS of the gpu image): choose from torch; did you mean torch?",
         ),
         (("cpu", "--jax", "newest"), "jitmatrix: JAX=newest: give a version, such as JAX=0.11.0"),
     ],

@@ -13,7 +13,7 @@ import pytest
 from containers import run
 from containers.build import build
 from containers.engine import Engine
-from containers.variant import Variant
+from containers.variant import FOLDER, Variant
 from kernels import devices
 from kernels.case import Backend
 
@@ -56,14 +56,29 @@ def test_an_image_installs_and_without_its_device_measures_nothing(
     assert {(row["backend"], row["status"]) for row in rows} == {(backend, "unavailable")}
 
 
+def wheel_fits(engine: Engine, base: str) -> bool:
+    """Whether containers/wheels has PyTorch for the base's Python; its own index is in reach of no test."""
+    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    told = subprocess.run([engine.name, "run", "--rm", base, "python3", "-c", code], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return any((FOLDER / "wheels").glob(f"torch-*-{told.stdout.strip()}-*.whl"))
+
+
 @pytest.mark.parametrize(
     ("extras", "jax", "framework", "module", "version"),
-    [("", OTHER_JAX, "jax/jit", "jax", OTHER_JAX), ("tensorflow", "", "tensorflow/xla", "tensorflow", None)],
+    [
+        ("", OTHER_JAX, "jax/jit", "jax", OTHER_JAX),
+        ("tensorflow", "", "tensorflow/xla", "tensorflow", None),
+        # Its compiler calls the image's C++ compiler.
+        ("torch", "", "torch/compile", "torch", None),
+    ],
 )
 def test_a_cpu_image_with_another_jax_or_framework_measures_with_it(
     engine: Engine, base_image: str, extras: str, jax: str, framework: str, module: str, version: str | None,
     tmp_path: Path,
 ) -> None:  # fmt: skip
+    if extras == "torch" and not wheel_fits(engine, base_image):
+        pytest.skip("containers/wheels has no PyTorch for the base image's Python")
     told = build(Variant.of("cpu", extras, jax), engine, base_image)
     tmp_path.chmod(0o777)
     words = f"jitmatrix bench --matrix all --kernel double --framework {framework} --size S --dtype float32 --quick"
