@@ -22,6 +22,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -254,8 +255,14 @@ def _placed(source: str | None, error: BaseException) -> str:
 
 
 def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:500]
+    """Put an error into one line of 500 characters; of a long one, what it begins with and what it calls an error."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    # A compiler's complaint stands after the command that it was called by, which alone can fill a line.
+    complaint = re.search(r"^.*\berror: .*$", str(error), re.MULTILINE)
+    words = " ".join(complaint.group().split())[-350:] if complaint else ""
+    if words in text[:500]:
+        return text[:500]
+    return f"{text[: 497 - len(words)]} … {words}"
 
 
 def _prctl(option: int, value: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Inductor:
             on_host: whether programs are compiled for the host.
 
         Raises:
-            UnavailableError: there is no C++ compiler to compile for the host with.
+            UnavailableError: there is no C++ compiler to compile for the host with, or no headers of this Python.
         """
         import torch
         import torch._functorch.config
@@ -164,3 +165,12 @@ def _require_compiler() -> None:
     except exc.InvalidCxxCompiler as error:
         reason = "torch.compile needs a C++ compiler for the host, and finds none: install g++, or name one by CXX"
         raise UnavailableError(reason) from error
+    # Its programs are modules of this Python. Some distributions pack the headers apart.
+    folders = [sysconfig.get_path("include")]
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        folders += os.environ.get(name, "").split(os.pathsep)
+    if not any(Path(folder, "Python.h").is_file() for folder in folders if folder):
+        raise UnavailableError(
+            f"torch.compile needs the headers of this Python, and {folders[0]} has no Python.h: install them "
+            "(Debian: libpython3-dev)"
+        )

@@ -75,6 +75,7 @@ def test_an_honest_case_leaves_readings_facts_and_its_peak_memory(run):
     ("kernel", "mode", "status", "reason"),
     [
         ("raises", "python/plain", Status.FAILED, r"ArithmeticError: two lines of trouble"),
+        ("fails_to_compile", "python/plain", Status.FAILED, r" RuntimeError: C\+\+ .{350,} … main.*: no part\.h$"),
         ("returns_nothing", "numpy/eager", Status.WRONG, r"nothing to compare: 0 outputs"),
         ("wrong_shape", "numpy/eager", Status.WRONG, r"shape \(2, 1000\), the reference \(1000,\)"),
         ("wrong_dtype", "numpy/eager", Status.WRONG, r"output 0 is float32, the case says float64"),

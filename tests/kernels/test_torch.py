@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from kernels.assignment import Role
 from kernels.case import Backend
+from kernels.errors import UnavailableError
 from kernels.frameworks import frameworks
 from kernels.frameworks.torch_inductor import inputs_read, program_text
 from kernels.guards import Flag
@@ -226,6 +228,21 @@ def test_without_a_compiler_compiled_cases_are_unavailable_and_the_others_are_no
     assert ended["torch/eager"].status is Status.OK
     assert ended["torch/compile"].status is Status.UNAVAILABLE
     assert "C++ compiler" in ended["torch/compile"].reason
+
+
+@needs_torch
+def test_without_headers_of_python_a_compiled_case_is_unavailable(monkeypatch, tmp_path, case_of, adapter):
+    from kernels.discovery import find
+
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CPATH", "CPLUS_INCLUDE_PATH"):
+        monkeypatch.setenv(name, "")
+    total, case = find("total", None), case_of("total", "torch/compile")
+    monkeypatch.setattr(sysconfig, "get_path", lambda *_, **__: str(tmp_path))
+    with pytest.raises(UnavailableError, match=r"has no Python\.h: install them \(Debian: libpython3-dev\)"):
+        adapter.program(total, case)
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    adapter.program(total, case)
 
 
 MODULE = """\

@@ -42,6 +42,12 @@ def raises(x):
     raise ArithmeticError("two lines\nof trouble")
 
 
+def fails_to_compile(x):
+    """As a framework does that calls a compiler: its command first, and long, then what the compiler said."""
+    command = "c++ " + " ".join(f"-I/usr/include/part{number}" for number in range(60))
+    raise RuntimeError(f"C++ compile error\n\nCommand:\n{command}\n\nOutput:\nmain.cpp:24:10: fatal error: no part.h\n")
+
+
 def returns_nothing(x):
     return None
 
@@ -222,6 +228,7 @@ def stops_the_server(x):
 
 HONEST = _total(honest)
 RAISES = _total(raises)
+FAILS_TO_COMPILE = _total(fails_to_compile)
 RETURNS_NOTHING = _sincos(returns_nothing)
 WRONG_SHAPE = _sincos(wrong_shape)
 WRONG_DTYPE = _sincos(wrong_dtype)
