@@ -97,6 +97,7 @@ class Engine:
 
         Raises:
             UsageError: it cannot be built; the message is one line with the cause.
+            KeyboardInterrupt: the user's; a line on standard error removes what podman or buildah left of the build.
         """
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
         options += [f"--tag={tag}" for tag in tags]
@@ -107,23 +108,34 @@ class Engine:
         command = [self.name, "build", "--network=host"]
         command += ["--layers", "--format=docker"] if self.name != "docker" else ["--progress=plain"]
         log.parent.mkdir(parents=True, exist_ok=True)
+        before = self._open()
         lines = []
-        with (
-            log.open("w", buffering=1, encoding="utf-8") as kept,
-            subprocess.Popen(
-                [*command, *options, f"--file={dockerfile}", str(context)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            ) as process,
-        ):
-            assert process.stdout is not None
-            for line in process.stdout:
-                kept.write(line)
-                lines.append(line.rstrip())
-                if _STEP.search(line):
-                    sys.stderr.write(f"  {line.rstrip()[:118]}\n")
+        try:
+            with (
+                log.open("w", buffering=1, encoding="utf-8") as kept,
+                subprocess.Popen(
+                    [*command, *options, f"--file={dockerfile}", str(context)],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                ) as process,
+            ):
+                assert process.stdout is not None
+                for line in process.stdout:
+                    kept.write(line)
+                    lines.append(line.rstrip())
+                    if _STEP.search(line):
+                        sys.stderr.write(f"  {line.rstrip()[:118]}\n")
+        except KeyboardInterrupt:
+            # Not removed here: another build may have opened one of them meanwhile.
+            left = sorted(self._open() - before)
+            force = ["--force"] if self.name == "podman" else []
+            if left:
+                sys.stderr.write(
+                    f"jitmatrix: interrupted; this removes what it left: {' '.join([self.name, 'rm', *force, *left])}\n"
+                )
+            raise
         if process.returncode != 0:
             raise UsageError(f"{cause(lines, self.name, arguments)} (all of it: {log})")
 
@@ -223,6 +235,15 @@ class Engine:
                 else "cdi generate --output=/etc/cdi/nvidia.yaml"
             )
         )
+
+    def _open(self) -> set[str]:
+        """List the containers that builds work in; docker's are the daemon's own."""
+        words = {"podman": ["ps", "--all", "--external"], "buildah": ["containers"]}.get(self.name)
+        if not words:
+            return set()
+        # Podman fails at a list that another build takes something out of: no reason to build nothing.
+        done = subprocess.run([self.name, *words, "--quiet"], capture_output=True, text=True, check=False)
+        return set(done.stdout.split())
 
     def _told(self, *words: str) -> str:
         done = subprocess.run([self.name, *words], capture_output=True, text=True, check=False)

@@ -14,11 +14,16 @@ python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
   refuse "the base image has $(python3 --version)"
 python3 -c 'import ensurepip, venv' 2>/dev/null || refuse "the base image's python3 has no venv module (Debian: python3-venv)"
 
-# PyTorch's compiler calls a C++ compiler: for every kernel on a cpu, for its launchers on a gpu.
+# PyTorch's compiler calls a C++ compiler: for every kernel on a cpu, for its launchers on a gpu. What it compiles are
+# modules of this Python, whose headers Debian packs apart.
 case "$1" in *torch*)
+  include=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  headers=
+  [ -e "$include/Python.h" ] || headers=libpython3-dev
   apt-get -qq update
-  apt-get -qq install --yes --no-install-recommends g++ libc6-dev >/dev/null
+  apt-get -qq install --yes --no-install-recommends g++ libc6-dev $headers >/dev/null
   rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/log/apt/* /var/log/dpkg.log
+  [ -e "$include/Python.h" ] || refuse "the base image has no $include/Python.h, which PyTorch's compiler needs"
   ;;
 esac
 

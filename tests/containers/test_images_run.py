@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -189,6 +192,35 @@ def test_a_base_without_python_or_without_a_shell_is_told_in_one_line(engine: En
             build_image(Variant.of("cpu"), engine, name)
     finally:
         subprocess.run([engine.name, "rmi", name], capture_output=True, check=False)
+
+
+def test_an_interrupted_build_names_what_removes_what_it_left(engine: Engine, base_image: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {base_image}\nRUN sleep 600\n")
+    code = (
+        "from pathlib import Path; from containers.engine import Engine; "
+        f"Engine({engine.name!r}).build({{}}, [], Path('Dockerfile'), Path('.'), Path('log'))"
+    )
+    building = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert building.stderr is not None
+    seen = next(line for line in building.stderr if "sleep 600" in line)
+    # The step has begun when its line stands, and its container a moment later.
+    time.sleep(3)
+    os.killpg(building.pid, signal.SIGINT)
+    told = building.communicate(timeout=120)[1]
+    assert building.returncode != 0, seen
+    if engine.name == "docker":
+        return
+    (line,) = [line for line in told.splitlines() if line.startswith("jitmatrix: interrupted; ")]
+    remove = line.partition("this removes what it left: ")[2].split()
+    assert remove[:3] == [engine.name, "rm", "--force"]
+    subprocess.run(remove, check=True, capture_output=True)
+    listed = subprocess.run(
+        [*remove[:1], "ps", "--all", "--external", "--quiet"], capture_output=True, text=True, check=True
+    )
+    assert not set(remove[3:]) & set(listed.stdout.split())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
