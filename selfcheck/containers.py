@@ -2,8 +2,9 @@
 
 Run as ``python -m selfcheck.containers [FIGURE ...] [--base NAME] [--pairs N]``; the checks of ``python -m selfcheck``
 need no engine, and this is none of them. The image is built first, as far as it is not there. Figures: ``size`` of the
-image; ``rebuild``, for which a source file is added; ``start`` of a container; ``ratio`` of steady medians inside to
-outside, by turns: the geometric mean over pairs, with the 95 % interval that Student's t gives their logarithms.
+image; ``rebuild``, for which a source file is added; ``start`` of a container, with a Prefect server that runs, as a
+worker has it, and with one of its own; ``ratio`` of steady medians inside to outside, by turns: the geometric mean over
+pairs, with the 95 % interval that Student's t gives their logarithms.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from containers.variant import ROOT, Variant
 from kernels.errors import UsageError, unknown
 from kernels.statistics import Estimate
 from selfcheck.figure import Figure, at_least, at_most
+from selfcheck.prefect_server import PrefectServer
 
 FIGURES = ("size", "rebuild", "start", "ratio")
 
@@ -37,7 +41,10 @@ WORDS = (
     " --rounds 3 --budget 1"
 )
 
-HARDENED = (*HARDENING, "--network=none")
+STARTS = 5
+"""So often each start is timed, by turns; the median is told."""
+
+OFFLINE = "--network=none"
 
 _VERSIONS = (
     "import importlib.metadata as found, platform; print('Python', platform.python_version(), "
@@ -97,7 +104,7 @@ def measure(engine: Engine, names: Sequence[str], base: str, pairs: int) -> list
     if "rebuild" in names:
         figures.append(at_most("rebuild after a change of source only", rebuilt_s(variant, engine, base), 20, " s"))
     if "start" in names:
-        figures.append(at_most("start of a container to the first case measured", first_case_s(engine, image), 8, " s"))
+        figures += starts(engine, image)
     return figures + (ratios(engine, image, pairs) if "ratio" in names else [])
 
 
@@ -123,19 +130,53 @@ def rebuilt_s(variant: Variant, engine: Engine, base: str) -> float:
         source.unlink()
 
 
-def first_case_s(engine: Engine, image: str) -> float:
+def starts(engine: Engine, image: str) -> list[Figure]:
+    """Time containers from their start to the first case, where a Prefect server runs and where each starts its own.
+
+    Args:
+        engine: that runs them.
+        image: which.
+
+    Returns:
+        A figure for each of the two.
+    """
+    taken: dict[str, list[float]] = {"a server that runs": [], "a server of its own": []}
+    with tempfile.TemporaryDirectory(prefix="jitmatrix-selfcheck-") as folder:
+        server = PrefectServer(Path(folder))
+        server.start()
+        try:
+            there = ("--network=host", f"--env=PREFECT_API_URL={server.url}")
+            for _ in range(STARTS):
+                for seconds, options in zip(taken.values(), (there, (OFFLINE,)), strict=True):
+                    seconds.append(first_case_s(engine, image, options))
+        finally:
+            server.stop()
+    return [
+        at_most(
+            f"start of a container to the first case measured, {name} ({min(seconds):.1f} to {max(seconds):.1f})",
+            statistics.median(seconds), 8, " s",
+        )
+        for name, seconds in taken.items()
+    ]  # fmt: skip
+
+
+def first_case_s(engine: Engine, image: str, options: Sequence[str]) -> float:
     """Time a container from its start until the first turn of its first case is over.
 
     Args:
         engine: that runs it.
         image: which.
+        options: of the engine besides those of every container.
 
     Returns:
-        Seconds, as the progress tells them on a pipe; Prefect's own server is part of them.
+        Seconds, as the progress tells them on a pipe.
+
+    Raises:
+        UsageError: the image does not run here.
     """
     words = "jitmatrix bench --matrix smoke --kernel double --framework numpy --quick"
     start = time.monotonic()
-    command = [engine.name, "run", "--rm", *HARDENED, image, *words.split()]
+    command = [engine.name, "run", "--rm", *HARDENING, *options, image, *words.split()]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         found = next((time.monotonic() for line in process.stderr if re.search(r"\b1/\d+ turns", line)), None)
@@ -157,7 +198,7 @@ def ratios(engine: Engine, image: str, pairs: int) -> list[Figure]:
         Two figures for each case: the ratio, from below and from above.
     """
     outside = [sys.executable]
-    inside = [engine.name, "run", "--rm", *HARDENED, image, "python"]
+    inside = [engine.name, "run", "--rm", *HARDENING, OFFLINE, image, "python"]
     for side, command in (("outside", outside), ("inside", inside)):
         told = subprocess.run([*command, "-c", _VERSIONS], cwd=ROOT, capture_output=True, text=True, check=False)
         sys.stdout.write(f"{side}: {told.stdout.strip()}\n")
