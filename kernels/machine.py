@@ -92,7 +92,8 @@ class Environment:
         dirty: whether the checkout differs from that commit.
         image: digest or name of the container image; None outside one.
         hostname: the host, to find it again; no part of any comparison.
-        packages: distribution to version, of all that the container image holds; empty outside one.
+        packages: distribution to version, of all that the container image holds; empty outside one. Names are as an
+            index has them (PEP 503: tensorflow-cpu), however the distribution writes its own.
     """
 
     python: str
@@ -135,12 +136,16 @@ class Environment:
             dirty=dirty,
             image=image,
             hostname=platform.node(),
-            packages={each.name: each.version for each in metadata.distributions()} if image else {},
+            packages=_packages() if image else {},
         )
 
     def to_json(self) -> dict[str, Any]:
         """Give the environment as plain values."""
         return asdict(self)
+
+
+def _packages() -> dict[str, str]:
+    return {re.sub(r"[-_.]+", "-", each.name).lower(): each.version for each in metadata.distributions()}
 
 
 def affinity() -> list[int]:

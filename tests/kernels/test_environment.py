@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +32,9 @@ def test_an_image_names_itself_and_every_package_that_it_holds(monkeypatch: pyte
     here = Environment.here()
     assert here.image == "jitmatrix-cpu:0.1.0-0123456789ab"
     assert here.packages["prefect"] == version("prefect")
+    # A wheel that writes its name with an underscore or capitals is found by the name that an index has.
+    assert here.packages["pydantic-core"] == version("pydantic_core")
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in here.packages)
 
 
 @pytest.mark.parametrize(
