@@ -191,7 +191,9 @@ def list_() -> int:
     table = Table("kernel", "computes", "sizes", "dtypes", "own forms", box=None, header_style="bold")
     for kernel in suite().values():
         sizes = "; ".join(f"{label}: {_dims(dims)}" for label, dims in kernel.sizes.items())
-        table.add_row(kernel.name, kernel.summary, sizes, " ".join(kernel.dtypes), " ".join(kernel.implementations))
+        table.add_row(
+            kernel.name, escape(kernel.summary), sizes, " ".join(kernel.dtypes), " ".join(kernel.implementations)
+        )
     console.print(table)
     table = Table("framework", "modes", "version", "install", box=None, header_style="bold")
     for name, adapter in frameworks().items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rich.markup import escape
 from rich.table import Table
 
 from flows.brief import Brief, BriefTiming
@@ -41,7 +42,8 @@ def result_table(measurements: Sequence[Brief], intervals: bool = True) -> Table
         if before not in (None, group):
             table.add_section()
         before = group
-        table.add_row(*cells)
+        # A failure's reason is a program's words: brackets in it are no markup.
+        table.add_row(*map(escape, cells))
     return table
 
 

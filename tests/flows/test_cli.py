@@ -89,7 +89,14 @@ def test_list_shows_kernels_frameworks_and_matrices(jitmatrix: Command) -> None:
     done = jitmatrix("list")
     assert done.returncode == 0
     shown_words = " ".join(done.stdout.split())
-    for shown in ("n=1000, d_in=500,", "sin(x) + cos(x)", "njit", "seeds", "70 cases, 50 skips"):
+    for shown in (
+        "n=1000, d_in=500,",
+        "sin(x) + cos(x)",
+        "y[i] = x[0] + ... + x[i]",
+        "njit",
+        "seeds",
+        "70 cases, 50 skips",
+    ):
         assert shown in shown_words
 
 

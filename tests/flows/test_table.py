@@ -112,3 +112,9 @@ def test_skipped_cells_have_no_row_and_failed_ones_their_reason() -> None:
 @pytest.mark.parametrize("width", [True, False])
 def test_a_narrow_table_leaves_the_intervals_out(width: bool) -> None:
     assert ("[" in lines([measured(NUMPY, steady=2e6)], width)[NUMPY.id]) is width
+
+
+@pytest.mark.parametrize("reason", ["ValueError: shapes [n] and [m] differ", "OSError: [/lib/x.so] is not there"])
+def test_brackets_in_what_a_program_said_are_shown_as_they_are(reason: str) -> None:
+    found = lines([replace(measured(NUMPY, Status.FAILED, steady=1e6), reason=reason)])
+    assert f"failed: {reason}" in found[NUMPY.id]
