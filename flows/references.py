@@ -89,7 +89,7 @@ def resolve(root: Root, text: str, backend: str | None = None) -> list[str]:
     """
     known: list[StoredRun] | None = None
     found: list[str] = []
-    for each in _parts(text):
+    for each in parts(text):
         if is_file(each):
             found += sorted(set(read_file(root, each)["run_id"].to_pylist()))
         else:
@@ -176,11 +176,22 @@ def json_of(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _parts(text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
+def parts(text: str) -> list[str]:
+    """Take references apart.
+
+    Args:
+        text: one, or several with commas between.
+
+    Returns:
+        Each, without space around it.
+
+    Raises:
+        UsageError: one of them is empty, as where a shell's variable is not set.
+    """
+    found = [part.strip() for part in text.split(",")]
+    if not all(found) or _IMAGE in found:
         raise UsageError(f"{text!r} names no run; give {FORMS}")
-    return parts
+    return found
 
 
 def _asks_newest(text: str) -> bool:
@@ -205,7 +216,8 @@ def _newest(runs: Sequence[StoredRun], text: str, where: str, backend: str | Non
         name = text.removeprefix(_IMAGE)
         among = [run for run in whole if run.image == name]
         images = dict.fromkeys(run.image for run in whole if run.image)
-        what = f"no complete run{of} in this image; there are runs in {', '.join(images) or 'none'}"
+        there = f"there are runs in {', '.join(images)}" if images else "none ran in any"
+        what = f"no complete run{of} in this image; {there}"
     if back < len(among):
         return among[back]
     raise UsageError(f"{text}: {what}; {_offer(whole)}")

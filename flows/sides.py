@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from flows.query import looked
-from flows.references import StoredRun, find, json_of, stored_runs
+from flows.references import StoredRun, find, json_of, parts, stored_runs
 from flows.storage import Root
 from flows.timings_file import is_file, read_file
 from kernels.statistics import Rounds, per_call
@@ -112,9 +112,9 @@ def load(root: Root, reference: str | Sequence[str], backend: str | None = None)
         UsageError: there is no such run, or it is incomplete.
         StorageError: the root cannot be read.
     """
-    texts = reference.split(",") if isinstance(reference, str) else reference
-    files = [text.strip() for text in texts if is_file(text.strip())]
-    named = [text.strip() for text in texts if not is_file(text.strip())]
+    texts = parts(reference) if isinstance(reference, str) else reference
+    files = [text for text in texts if is_file(text)]
+    named = [text for text in texts if not is_file(text)]
     known = stored_runs(root) if named or not files else []
     runs = {run.id: run for run in (find(known, text, root.address, backend) for text in named)}
     rows = _rows(root, list(runs.values())) if runs else []

@@ -309,3 +309,10 @@ def test_runs_without_a_case_in_common_are_told_with_what_they_have(tmp_path: Pa
         compare(LocalRoot(tmp_path), before, after)
     with pytest.raises(UsageError, match="is on both sides"):
         compare(LocalRoot(tmp_path), before, before)
+
+
+def test_a_side_that_names_no_run_is_refused_as_where_a_variable_is_not_set(tmp_path: Path) -> None:
+    run_of(tmp_path), run_of(tmp_path)
+    for text in ("", "latest,"):
+        with pytest.raises(UsageError, match="names no run; give a run's id"):
+            compare(LocalRoot(tmp_path), text, "latest")

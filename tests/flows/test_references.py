@@ -77,6 +77,11 @@ def test_an_image_means_the_newest_complete_run_in_it(tmp_path: Path) -> None:
     assert "there are runs in jitmatrix:jax-0.8, jitmatrix:jax-0.7" in refused(tmp_path, "image:jitmatrix:jax-0.6")
 
 
+def test_where_no_run_was_in_an_image_that_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    assert "no complete run in this image; none ran in any" in refused(tmp_path, "image:jitmatrix")
+
+
 def test_of_a_backend_the_newest_run_is_the_one_that_was_to_measure_it(tmp_path: Path) -> None:
     run = write_run(tmp_path)
     assert resolve(LocalRoot(tmp_path), "latest", "cpu") == [run.id]
@@ -86,7 +91,8 @@ def test_of_a_backend_the_newest_run_is_the_one_that_was_to_measure_it(tmp_path:
 def test_several_are_named_with_commas_each_once(tmp_path: Path) -> None:
     newest, older = runs_on(tmp_path, 0, 1)
     assert resolve(LocalRoot(tmp_path), f"latest, latest~1,{newest.id}") == [newest.id, older.id]
-    assert "names no run" in refused(tmp_path, "latest,")
+    for text in ("latest,", "latest,,latest~1", ",", "", " ", "image:"):
+        assert "names no run" in refused(tmp_path, text)
 
 
 def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
