@@ -69,6 +69,7 @@ class History:
 
     Attributes:
         key: the case.
+        mode: framework and mode, such as ``jax/jit``.
         machine: fingerprint of the machine.
         phase: what was timed.
         points: runs that may be trusted, the oldest first.
@@ -77,6 +78,7 @@ class History:
     """
 
     key: Key
+    mode: str
     machine: str
     phase: Phase
     points: tuple[Point, ...]
@@ -165,7 +167,8 @@ def _history(
     trusted.sort(key=lambda pair: pair[0].id)
     points = [Point(run, 0.0, Timed([row])) for run, row in trusted]
     points = [replace(point, ns=median(point.timed.runs[0])) for point in points]
-    return History(key, machine, phase, tuple(points), _changes(points, smallest), len(rows) - len(points))
+    mode = f"{rows[0][1]['framework']}/{rows[0][1]['mode']}"
+    return History(key, mode, machine, phase, tuple(points), _changes(points, smallest), len(rows) - len(points))
 
 
 def _changes(points: Sequence[Point], smallest: float) -> tuple[ChangePoint, ...]:

@@ -30,17 +30,20 @@ def history(
     from flows.history import histories
     from flows.settings import settings
     from flows.storage import root
-    from kernels.errors import UsageError
+    from kernels.errors import UsageError, unknown
 
     if not names:
         raise UsageError("history: name a kernel or a case, such as dense or dense-jax-jit-M-float32-cpu")
     if not 0 < smallest < 1:
         raise UsageError(f"--smallest {smallest:g}: it is a relative difference, above 0 and below 1, such as 0.05")
     found = histories(root(results or settings().results, to_read=True), names, phase, smallest)
+    modes = {each.mode for each in found}
+    known = sorted(modes | {mode.partition("/")[0] for mode in modes})
+    for name in framework or ():
+        if name not in known:
+            raise unknown("framework", name, known, "--framework; of what was measured")
     if framework:
-        found = [
-            each for each in found if any(_of(each.points[0].timed.rows[0], name) for name in framework if each.points)
-        ]
+        found = [each for each in found if {each.mode, each.mode.partition("/")[0]} & {*framework}]
     if format == "json":
         sys.stdout.write(json.dumps([_plain(each) for each in found], indent=1, ensure_ascii=False) + "\n")
     else:
@@ -48,17 +51,14 @@ def history(
     return 0
 
 
-def _of(row: dict[str, Any], name: str) -> bool:
-    return name in (row["framework"], f"{row['framework']}/{row['mode']}")
-
-
 def _show(found: list[Any]) -> None:
     from flows.comparison_text import ratio
     from kernels.progress import duration
 
     for each in found:
+        runs = f"{len(each.points)} run{'' if len(each.points) == 1 else 's'}"
         flagged = f", {each.flagged} flagged and left out" if each.flagged else ""
-        sys.stdout.write(f"{each.key} {each.phase}, machine {each.machine}: {len(each.points)} runs{flagged}\n")
+        sys.stdout.write(f"{each.key} {each.phase}, machine {each.machine}: {runs}{flagged}\n")
         marks = {change.after.run.id: change for change in each.changes}
         for point in each.points:
             change = marks.get(point.run.id)

@@ -96,5 +96,7 @@ def test_the_command_shows_runs_and_changes(jitmatrix: Command, tmp_path: Path) 
     value = json.loads(jitmatrix("history", DENSE[0].id, "--format", "json").stdout)
     assert [each["run"] for each in value[0]["runs"]] == runs
     assert value[0]["changes"][0]["after"] == runs[6]
-    refused = jitmatrix("history")
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    for words in ((), ("dense", "--framework", "jx")):
+        refused = jitmatrix("history", *words)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "did you mean jax?" in refused.stderr
