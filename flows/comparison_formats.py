@@ -171,7 +171,9 @@ def _phase_rows(found: Comparison) -> list[list[str]]:
         name = f"{mean.phase}{'' if mean.phase in found.phases else ' (not decided on)'}"
         counts = [str(words.count(verdict)) for verdict in Verdict]
         rows.append([name, str(mean.cases), *counts, ratio(mean.ratio), between(found, mean.phase)])
-    return rows
+    # A phase that decides and of which nothing may be compared passes every gate: it is said.
+    missing = [phase for phase in found.phases if not any(mean.phase is phase for mean in found.means)]
+    return rows + [[phase, "0", *["0"] * len(Verdict), "", ""] for phase in missing]
 
 
 def _cells(each: Compared) -> list[str]:

@@ -65,7 +65,7 @@ def head(found: Comparison) -> list[str]:
         f"baseline: {', '.join(map(str, found.baseline))}",
         f"candidate: {', '.join(map(str, found.candidate))}",
         f"compared: {found.common} of {found.of} cases of the baseline"
-        f" ({len(found.lost)} lost, {len(found.new)} new, {len(found.flagged)} flagged)",
+        f" ({len(found.lost)} lost, {len(found.new)} new; timings that are flagged: {len(found.flagged)})",
         f"{' and '.join(found.phases)}: {counts}, by at least {100 * found.smallest:g} %",
     ]
     return text + [f"DIFFERENT MACHINES, {machines}" for machines in found.machines]

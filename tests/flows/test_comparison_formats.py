@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -149,3 +150,11 @@ def test_the_lines_hold_the_worst_first_and_a_bounded_number_of_names() -> None:
 def test_the_summary_is_one_line(found: Comparison, says: str) -> None:
     assert says in summary(found)
     assert "\n" not in summary(found)
+
+
+def test_a_phase_that_decides_and_of_which_nothing_is_compared_is_shown() -> None:
+    found = replace(FOUND, phases=(Phase.STEADY, Phase.FIRST_CALL))
+    out = io.StringIO()
+    show(found, Console(file=out, width=250))
+    assert "first_call 0 0 0 0 0" in [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert "| first_call | 0 | 0 | 0 | 0 | 0 |  |  |" in markdown(found)
