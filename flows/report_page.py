@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from flows import report_payload
+from flows.findings_data import NOT_COMPILED
 from flows.references import json_of
 from flows.report_changes import Row
 from flows.report_data import ReportData
@@ -42,6 +43,7 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
     drawn = figures(data.cases, data.history, data.baseline)
     flagged = [case for case in data.cases if case["status"] == "ok" and case["note"]]
     failed = [case for case in data.cases if case["status"] not in ("ok", "skipped", "unavailable")]
+    compiled = [case for case in data.cases if case["status"] == "ok" and case["mode"] not in NOT_COMPILED]
     carried = {
         "baseline": data.baseline,
         "columns": report_payload.columns(data.cases),
@@ -79,8 +81,8 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
         status=Counter(case["status"] for case in data.cases),
         flagged=flagged,
         failed=failed,
-        paying=sum(case["calls"] is not None for case in data.cases),
-        compiled=sum(case["against"] is not None for case in data.cases),
+        paying=sum(case["calls"] is not None for case in compiled),
+        compiled=len(compiled),
         kernels=len({case["kernel"] for case in data.cases}),
         machines=[_machine(run) for run in _one_of_each(data.runs) if run["machine"]],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),

@@ -31,7 +31,7 @@ def show(data: ReportData, console: Console) -> None:
         console.print(_headline(run), markup=False, highlight=False)
     plain = not console.is_terminal or console.is_dumb_terminal
     console.print(_table(data, console.width, bars=not plain))
-    for line in _remarks(data):
+    for line in _remarks(data, console.width >= _WIDE):
         console.print(line, markup=False, highlight=False, soft_wrap=plain)
 
 
@@ -57,7 +57,7 @@ def _table(data: ReportData, width: int, bars: bool) -> Table:
         table.add_column("break-even", justify="right", no_wrap=True)
     if wide:
         table.add_column("notes", overflow="fold")
-    tried = [case for case in data.cases if any(row["median_ns"] is not None for row in case["timings"])]
+    tried = [case for case in data.cases if _timed(case)]
     for _, group in groupby(tried, key=lambda case: (case["kernel"], case["size"], case["panel"])):
         cases = sorted(group, key=lambda case: (case["steady_ns"] is None, case["steady_ns"] or 0, case["case_id"]))
         slowest = max((case["steady_ns"] or 0 for case in cases), default=0)
@@ -71,6 +71,10 @@ def _table(data: ReportData, width: int, bars: bool) -> Table:
             table.add_row(*cells, style=None if case["steady_ns"] is not None else "dim")
         table.add_section()
     return table
+
+
+def _timed(case: Row) -> bool:
+    return any(row["median_ns"] is not None for row in case["timings"])
 
 
 def _times(case: Row, interval: bool) -> Iterator[Text]:
@@ -108,13 +112,15 @@ def _calls(case: Row) -> Text:
     return Text("never" if (case["calls_note"] or "").startswith("never") else "")
 
 
-def _remarks(data: ReportData) -> Sequence[str]:
+def _remarks(data: ReportData, notes: bool) -> Sequence[str]:
     """Say what has no row, what is flagged, and the sums."""
     flagged = sum(case["status"] == "ok" and bool(case["note"]) for case in data.cases)
     lines = [""] + [
         f"{failure['cases']} {failure['status']}: {failure['reason']}, such as {failure['example']}"
         for failure in data.failures
     ]
-    lines += [f"{flagged} flagged: shown, and in no comparison"] if flagged else []
+    lines += [f"{flagged} with a flag: the timings that have one are shown, and in no comparison"] if flagged else []
+    if not notes and any(case["note"] and _timed(case) for case in data.cases):
+        lines.append(f"* has a note: {_WIDE} columns show it, or jitmatrix show in a pipe")
     planned, *counts = (sum(run[name] or 0 for run in data.runs) for name in ("planned", "ok", "failed", "skipped"))
     return [*lines, "{} planned = {} ok + {} failed + {} skipped".format(planned, *counts)]

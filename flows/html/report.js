@@ -1,5 +1,7 @@
 // All of the page together: what is drawn first, and what answers to the reader.
 
+// On a small screen the open filters would lie over what a link leads to.
+if (matchMedia("(max-width: 40rem)").matches) form.querySelector("details").open = false;
 fillFilters();
 recall();
 headTable();

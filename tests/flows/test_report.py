@@ -65,6 +65,13 @@ def test_it_has_every_case_and_refers_to_nothing_outside(stored: Path) -> None:
     assert not re.search(r"""<[^>]+(src|href)=["']?https?:""", text)
 
 
+def test_its_head_counts_the_compiled_cases_that_were_measured_and_no_others(stored: Path) -> None:
+    modes = "'jit', 'njit', 'compile', 'script', 'function', 'xla'"
+    asked = ask(LocalRoot(stored), f"select 1 from cases where status = 'ok' and mode in ({modes})", {})
+    text = " ".join(page(gather(LocalRoot(stored)), "results").split())
+    assert f"of {asked.table.num_rows} compiled cases." in text
+
+
 def test_words_of_a_kernel_cannot_become_markup(stored: Path) -> None:
     text = page(gather(LocalRoot(stored)), "<script>alert(1)</script>")
     assert "<script>alert(1)" not in text

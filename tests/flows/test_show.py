@@ -107,3 +107,10 @@ def test_a_run_that_is_not_there_is_one_line_with_the_choices(
     assert words in ended.stderr
     assert there.id in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("width", "starred"), [(100, True), (200, False)])
+def test_a_star_that_stands_for_a_note_is_explained(stored: tuple[Path, Run], width: int, starred: bool) -> None:
+    root, _ = stored
+    text = printed(root, width, no_color=True)
+    assert (" * " in text, "* has a note: 150 columns show it" in text) == (starred, starred)
