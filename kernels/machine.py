@@ -17,9 +17,10 @@ from typing import Any
 from kernels.frameworks import frameworks
 
 RECORDED = re.compile(
-    r"^(OMP|OPENBLAS|MKL|BLIS|NUMBA|JAX|XLA|TF|TORCH|CUDA|NVIDIA|TPU|LIBTPU|MALLOC|LD_PRELOAD|GOMP|KMP)(_|$)|^PYTHON(DONT|OPT|HASH|MALLOC)"
+    r"^(OMP|OPENBLAS|MKL|BLIS|NUMBA|JAX|XLA|TF(?!_(CLI|TOKEN|VAR)_)|TORCH|CUDA|NVIDIA|TPU|LIBTPU|MALLOC|LD_PRELOAD|GOMP|KMP)(_|$)|^PYTHON(DONT|OPT|HASH|MALLOC)"
 )
-"""Environment variables that bear on a timing; those alone are recorded, so that no secret ends in a result."""
+"""Environment variables that bear on a timing; those alone are recorded, so that no secret ends in a result.
+Terraform's begin with TF too, and hold credentials."""
 
 
 @dataclass(frozen=True, slots=True)

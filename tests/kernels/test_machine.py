@@ -34,3 +34,13 @@ def test_an_updated_driver_is_of_the_environment_and_makes_no_other_machine(
     assert (driver, Environment.here().driver) == ("560.35.03", "570.86.15")
     driver_tool(tmp_path, "NVIDIA A100-SXM4-80GB, 570.86.15\\n")
     assert Machine.here().fingerprint != before.fingerprint
+
+
+def test_variables_that_bear_on_a_timing_are_recorded_and_credentials_of_terraform_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TF_XLA_FLAGS", "TF_NUM_INTEROP_THREADS", "TF_VAR_password", "TF_TOKEN_example_com", "TF_CLI_ARGS"):
+        monkeypatch.setenv(name, "1")
+    recorded = {name for name in Environment.here().variables if name.startswith("TF_")}
+    assert recorded >= {"TF_XLA_FLAGS", "TF_NUM_INTEROP_THREADS"}
+    assert not recorded & {"TF_VAR_password", "TF_TOKEN_example_com", "TF_CLI_ARGS"}
