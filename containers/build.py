@@ -22,7 +22,7 @@ from kernels.errors import UsageError
 BUILDS = ROOT / "build" / "images"
 """What is written beside a build: its description, its bill of materials, its log."""
 
-SPACE_NBYTES = {"cpu": 6 * 10**9, "gpu": 25 * 10**9, "tpu": 6 * 10**9}
+SPACE_NBYTES = {"cpu": 6 * 10**9, "gpu": 30 * 10**9, "tpu": 6 * 10**9}
 """What a build needs for a moment: the image, the stages that it is built in, and the index's files."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import subprocess
@@ -51,6 +52,24 @@ def unusable(framework: str, backend: Backend, error: BaseException) -> Unavaila
     else:
         holder = f"process {pid} holds it: end that process, or wait for it"
     return UnavailableError(f"device busy ({framework}, {backend.value}): {holder} ({text[:300]})")
+
+
+def require_driver(framework: str) -> None:
+    """See that NVIDIA's driver is there, before a framework calls libraries that need it.
+
+    Without a driver some of them end the process where others report an error: CUPTI 13.2 does, when JAX asks for its
+    version. The driver's library is loaded, as the framework loads it next, and not initialized.
+
+    Args:
+        framework: the adapter's name.
+
+    Raises:
+        UnavailableError: it cannot be loaded.
+    """
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise unusable(framework, Backend.GPU, OSError(f"NVIDIA's driver cannot be loaded: {error}")) from error
 
 
 def present(backend: Backend) -> bool:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernels.ending import ending
 from kernels.errors import UnavailableError
 
 PR_SET_PDEATHSIG = 1
@@ -79,7 +80,7 @@ def told(arguments: Sequence[str], variables: Mapping[str, str], deadline_s: flo
         words = done.stderr.strip().splitlines()
         # What it raised itself as unavailable is told as it stands; any other error with the name of its type.
         last = words[-1].removeprefix(f"{UnavailableError.__module__}.{UnavailableError.__name__}: ") if words else ""
-        raise UnavailableError(last or f"it ended with status {done.returncode} and no word")
+        raise UnavailableError(last or f"{ending(done.returncode)} and said nothing")
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError) as error:

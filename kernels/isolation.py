@@ -15,6 +15,7 @@ from typing import Any
 
 from kernels import machine
 from kernels.assignment import Assignment
+from kernels.ending import ending
 from kernels.guards import Finding, Flag
 from kernels.link import NotStartedError, RefusedError, Server, ServerDiedError
 from kernels.measurement import Outcome, Reading, Status
@@ -268,21 +269,12 @@ def _conclude(outcome: Outcome, exit_code: int, late: bool, timeout_s: float) ->
     if late:
         _time_out(outcome, timeout_s)
     elif exit_code < 0:
-        name = _signal_name(-exit_code)
-        hint = ", the kernel of the system may have run out of memory" if name == "SIGKILL" else ""
-        outcome.status, outcome.reason = Status.KILLED, f"the process died by {name}{hint}"
+        hint = ", the kernel of the system may have run out of memory" if -exit_code == signal.SIGKILL else ""
+        outcome.status, outcome.reason = Status.KILLED, f"{ending(exit_code)}{hint}"
     elif exit_code != 0 or (outcome.reason is None and outcome.status is not Status.OK):
         outcome.status = Status.FAILED
-        outcome.reason = f"the process exited with status {exit_code} before it was done"
+        outcome.reason = f"{ending(exit_code)} before it was done"
 
 
 def _time_out(outcome: Outcome, timeout_s: float, also: str = "") -> None:
     outcome.status, outcome.reason = Status.TIMEOUT, f"no end after {timeout_s:g} s; the process was ended{also}"
-
-
-def _signal_name(number: int) -> str:
-    """Name a signal; most of the real-time ones have no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kernels.discovery import describe, suite
+from kernels.ending import ending
 from kernels.errors import UsageError
 from kernels.interpreter import command
 from kernels.loading import digest
@@ -109,17 +110,9 @@ def _told(reference: Reference, deadline_s: float) -> Mapping[str, Any]:
         raise UsageError(last["error"])
     if "stage" not in last:
         return dict(last)
-    end = f"no end after {deadline_s:g} s" if late else _end(process.returncode)
+    end = f"no end after {deadline_s:g} s" if late else ending(process.returncode)
     where = _where(reference, printed)
     raise UsageError(f"{where}: {end} while {last['stage']}; keep long or risky work out of it")
-
-
-def _end(status: int) -> str:
-    if status >= 0:
-        return f"the process exited with status {status}"
-    with contextlib.suppress(ValueError):
-        return f"the process died by {signal.Signals(-status).name}"
-    return f"the process died by signal {-status}"
 
 
 def _where(reference: Reference, printed: str) -> str:

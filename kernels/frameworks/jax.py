@@ -16,7 +16,7 @@ import numpy as np
 
 from kernels.case import Backend, Case
 from kernels.device_trace import Interval, Line, Plane
-from kernels.devices import unusable
+from kernels.devices import require_driver, unusable
 from kernels.errors import UnavailableError
 from kernels.frameworks.framework import Compiled, Framework, Program
 from kernels.phase import Phase
@@ -90,6 +90,8 @@ class Jax(Framework):
             jax.config.update("jax_compilation_cache_dir", cache_dir)
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
             jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        if backend is Backend.GPU:
+            require_driver(self.NAME)
         try:
             self._device = jax.devices(_PLATFORMS[backend])[0]
         except (RuntimeError, AssertionError) as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy.random.mtrand
 import pytest
 
 from kernels.assignment import Assignment, Role
@@ -85,6 +87,28 @@ def outcome_of(mode, backend):
     case = Case("sincos", "jax", mode, "S", "float32", backend=backend)
     with Isolation() as isolation:
         return isolation.run(Assignment(case, Role.STEADY, Sampling(rounds=1, budget_s=0.01, timeout_s=60)))
+
+
+CRASHES = """
+import os
+
+def initialize():
+    os.abort()
+"""
+
+
+@jax_only
+@no_gpu
+def test_where_there_is_no_driver_no_library_that_would_end_the_process_is_asked(monkeypatch, tmp_path):
+    package = tmp_path / "jax_plugins" / "crashes"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(CRASHES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    outcome = outcome_of("jit", Backend.GPU)
+
+    assert outcome.status is Status.UNAVAILABLE
+    assert "NVIDIA's driver cannot be loaded: libcuda.so.1: " in outcome.reason
 
 
 @jax_only
@@ -169,6 +193,9 @@ def test_a_gpu_that_is_really_the_host_is_flagged_and_has_no_device_time(monkeyp
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(IMPOSTOR)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    # A driver that loads: any library will do for an impostor that calls none.
+    shutil.copy(numpy.random.mtrand.__file__, tmp_path / "libcuda.so.1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
     outcome = outcome_of(mode, Backend.GPU)
 

@@ -51,7 +51,8 @@ def test_the_users_module_path_is_kept_behind_ours(monkeypatch):
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("from kernels.errors import UnavailableError; raise UnavailableError('no device')", "no device"),
-        ("raise SystemExit(3)", "it ended with status 3 and no word"),
+        ("raise SystemExit(3)", "the process exited with status 3 and said nothing"),
+        ("import os; os.abort()", "the process died by SIGABRT and said nothing"),
         ("print('no number')", "it printed no JSON at its end"),
         ("pass", "it printed no JSON at its end"),
         ("import time; time.sleep(600)", "no end after 1 s"),
