@@ -14,6 +14,7 @@ from flows.questions import questions
 from flows.references import json_of
 from flows.report_changes import Row, changes
 from flows.report_scope import choose, narrow
+from flows.sides import workers
 from flows.storage import Root
 from kernels.errors import unknown
 from kernels.frameworks import modes
@@ -203,7 +204,7 @@ def _panels(cases: Sequence[Row]) -> dict[tuple[Any, ...], str]:
             f"derivative {case['derivative']}" if case["derivative"] else "",
             case["backend"] if several else "",
             "cold" if case["cold"] else "",
-            f"{case['workers']} workers" if case["workers"] else "",
+            workers(case["workers"]),
             "" if len(machines) < 2 else f"machine {case['machine']}" if case["machine"] else "no machine",
         ]
         panels[_key(case, _CASE)] = ", ".join(filter(None, words))

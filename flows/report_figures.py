@@ -162,7 +162,8 @@ def _history(look: Spec) -> Figure:
                          "value": COLOURS["jax"]}}},
                 ],
             },
-            "resolve": {"scale": {"y": "independent"}},
+            # Each panel with its days: the lowest row's are out of sight.
+            "resolve": {"scale": {"y": "independent"}, "axis": {"x": "independent"}},
         },
         panels=True,
         column=255,

@@ -43,8 +43,20 @@ class Key:
     own: bool
 
     def __str__(self) -> str:
-        words = [*(["cold"] if self.cold else []), *([f"{self.workers} workers"] if self.workers else [])]
-        return f"{self.case_id} ({', '.join(words)})" if words else self.case_id
+        words = ", ".join(filter(None, ["cold" if self.cold else "", workers(self.workers)]))
+        return f"{self.case_id} ({words})" if words else self.case_id
+
+
+def workers(count: int | None) -> str:
+    """Write how many cases ran side by side.
+
+    Args:
+        count: of workers; none where one case at a time had every processor.
+
+    Returns:
+        Such as ``1 worker``; empty where there are none.
+    """
+    return f"{count} worker{'' if count == 1 else 's'}" if count else ""
 
 
 @dataclass(slots=True)

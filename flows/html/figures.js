@@ -12,7 +12,7 @@ function specification(figure, width) {
   if (figure.least > width) spec.width = figure.least;
   if (figure.column) {
     spec.columns = Math.max(1, Math.floor(width / figure.column));
-    if (typeof spec.spec.width === "number") spec.spec.width = Math.max(120, Math.floor(width / spec.columns) - 62);
+    if (typeof spec.spec.width === "number") spec.spec.width = Math.max(120, Math.floor(width / spec.columns) - 78);
   }
   return spec;
 }

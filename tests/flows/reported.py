@@ -64,13 +64,14 @@ def measured(run: Run, chosen: list[Case], slower: float = 1.0) -> Iterator[Meas
         yield Measurement(case, Status.OK, None, mode.phases, timings, {}, {"roofline_share": share}, 5)
 
 
-def write_report_runs(root: Path, limit: int | None = None, runs: int = 1) -> list[Run]:
-    """Write runs a day apart, the newest last; from the third on every case is a fifth slower."""
+def write_report_runs(root: Path, limit: int | None = None, runs: int = 1, mode: str | None = None) -> list[Run]:
+    """Write runs a day apart, the newest last, of one mode or of all; from the third on every case is a fifth slower."""
     written = []
     for number in range(runs):
         run = new_run(DAY + timedelta(days=number))
         store = Store(root, run, None, print)
-        found = list(measured(run, cases(limit), 1.2 if number >= 2 else 1.0))
+        chosen = [case for case in cases(limit) if mode in (None, f"{case.framework}/{case.mode}")]
+        found = list(measured(run, chosen, 1.2 if number >= 2 else 1.0))
         for measurement in found:
             store.take(measurement)
         store.finish(found)

@@ -187,6 +187,21 @@ def test_nothing_is_wider_than_the_page(opened: tuple[Any, list[str]], width: in
     assert (sum(map(int, re.findall(r"\d+", paper))) < 3 * 128) is (scheme == "dark")
 
 
+def test_no_panel_is_cut_off_where_several_kernels_stand_side_by_side(
+    opened: tuple[Any, list[str]], tmp_path: Path
+) -> None:
+    write_report_runs(tmp_path, runs=2, mode="numpy/eager")
+    file = tmp_path / "report.html"
+    file.write_text(page(gather(LocalRoot(tmp_path)), "results"), encoding="utf-8")
+    tab = opened[0].context.new_page()
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    open_report(tab, file)
+    tab.evaluate("window.report.drawn()")
+    for figure in ("scaling", "history"):
+        assert tab.locator(f"#{figure} .view").evaluate("(view) => view.scrollWidth - view.clientWidth") <= 0
+    tab.close()
+
+
 def test_it_prints_with_every_figure_and_without_its_controls(opened: tuple[Any, list[str]]) -> None:
     tab, _ = opened
     tab.emulate_media(media="print", color_scheme="light")
