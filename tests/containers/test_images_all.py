@@ -30,13 +30,15 @@ def ran(engine: Engine, image: str, *words: str, options: tuple[str, ...] = ()) 
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
-@pytest.mark.parametrize("backend", ["tpu", "gpu"])
+@pytest.mark.parametrize(
+    ("backend", "extras", "modules"), [("tpu", "", "jax"), ("gpu", "", "jax"), ("gpu", "torch", "jax, torch")]
+)
 def test_an_image_installs_and_without_its_device_measures_nothing(
-    engine: Engine, base_image: str, backend: str, tmp_path: Path
+    engine: Engine, base_image: str, backend: str, extras: str, modules: str, tmp_path: Path
 ) -> None:
-    told = build(Variant.of(backend), engine, base_image)
+    told = build(Variant.of(backend, extras), engine, base_image)
     image = str(told["image"])
-    seen = ran(engine, image, "python", "-c", "import jax; print(jax.__version__)")
+    seen = ran(engine, image, "python", "-c", f"import {modules}; print(jax.__version__)")
     assert (seen.returncode, seen.stdout.count("\n")) == (0, 1), seen.stderr
     if devices.present(Backend(backend)):
         well = ran(engine, image, "python", "-m", "kernels.health", options=tuple(engine.device_options(backend)))
