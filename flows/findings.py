@@ -86,7 +86,10 @@ def _runs(runs: Sequence[Row]) -> list[str]:
         ]
         for run in runs
     ]
-    warnings = sorted({warning for run in runs for warning in run["warnings"] or ()})
+    # Of those of one kind, such as a load that each run found another, one stands for all.
+    warnings: dict[str, list[str]] = {}
+    for warning in sorted(warning for run in runs for warning in run["warnings"] or ()):
+        warnings.setdefault(warning.partition(":")[0], []).append(warning)
     environments = [json_of(run["environment"]) for run in runs]
     # Of a run that no machine took, such as a sweep's share without a worker, no hardware is known.
     taken = next((run for run in reversed(runs) if run["machine"]), runs[-1])
@@ -94,7 +97,7 @@ def _runs(runs: Sequence[Row]) -> list[str]:
         f"- machine: {text(_machine(json_of(taken['hardware']), json_of(taken['environment'])))}, fingerprint "
         f"{code(taken['machine'] or 'not known')}",
         f"- software: {text(_software(environments))}",
-        *(f"- warning of the run: {text(warning)}" for warning in warnings),
+        *(f"- warnings of {number(len(each), 'run')}, such as {text(each[-1])}" for each in warnings.values()),
         "",
         *table(("run", "matrix", "begun", "commit", "ok", "failed", "skipped"), rows),
         fenced("\n".join(_command(run["command"]) for run in runs)),

@@ -52,6 +52,7 @@ def first_call(found: Findings) -> list[str]:
     said = [
         "The first call of compiled code against the first eager call, each in a process of its own that has imported",
         "the framework and opened its device. Eager is the framework's own eager mode where it has one, else NumPy.",
+        "JAX compiles in eager mode too: each operation by itself, at the first call that has it.",
         "",
     ]
     return [*said, *(lines or [NOTHING]), "", *table(head, rows)]
@@ -60,7 +61,8 @@ def first_call(found: Findings) -> list[str]:
 def _later(in_calls: Sequence[float]) -> str:
     if not in_calls:
         return ""
-    return f"; as long as {number(statistics.median(in_calls), 'later eager call')}, at the median of {len(in_calls)}"
+    count = number(statistics.median(in_calls), "later eager call")
+    return f"; as long as {count}, at the median of {number(len(in_calls), 'cell')}"
 
 
 def calls(found: Findings) -> list[str]:

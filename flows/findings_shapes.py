@@ -100,8 +100,8 @@ def _said(found: Sequence[_Again]) -> str:
     of_first = [each.of_first for each in found if each.of_first is not None]
     if in_calls:
         calls = number(statistics.median(in_calls), "steady call")
-        parts.append(f"as long as {calls} at that size, at the median of {len(in_calls)}")
+        parts.append(f"as long as {calls} at that size, at the median of {number(len(in_calls), 'cell')}")
     if of_first:
         mean = estimate(geometric_mean(of_first).estimate)
-        parts.append(f"{mean} of a first call at that size, by the geometric mean of {len(of_first)}")
+        parts.append(f"{mean} of a first call at that size, by the geometric mean of {number(len(of_first), 'cell')}")
     return "; ".join(parts)

@@ -65,7 +65,7 @@ def measured(run: Run, chosen: list[Case], slower: float = 1.0) -> Iterator[Meas
 
 
 def write_report_runs(root: Path, limit: int | None = None, runs: int = 1, mode: str | None = None) -> list[Run]:
-    """Write runs a day apart, the newest last, of one mode or of all; from the third on every case is a fifth slower."""
+    """Write runs a day apart, the newest last, of all modes or one; from the third on every case is a fifth slower."""
     written = []
     for number in range(runs):
         run = new_run(DAY + timedelta(days=number))

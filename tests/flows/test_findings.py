@@ -165,7 +165,7 @@ def test_the_first_call_is_longer_or_shorter_as_the_rows_say(tmp_path: Path, fir
     jit = cell(case("dense", "jax/jit"), first_call=first, steady=1.0)
     text = section(written(tmp_path, eager, jit), FIRST)
     assert f"`jax/jit`: {says}" in text
-    assert f"; as long as {first / 3:.3g} later eager calls, at the median of 1." in text
+    assert f"; as long as {first / 3:.3g} later eager calls, at the median of 1 cell." in text
     (row,) = rows(text)
     assert number(row[5]) == pytest.approx(first / 30, rel=0.01)
 
