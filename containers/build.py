@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from containers import locks
 from containers.engine import Engine
 from containers.variant import FOLDER, ROOT, Variant, version
+from kernels import checkout
 from kernels.errors import UsageError
 
 BUILDS = ROOT / "build" / "images"
@@ -133,15 +133,8 @@ def commit() -> str:
     Returns:
         Its hash, with ``-dirty`` behind it where the checkout differs, as git describes one; empty outside a checkout.
     """
-    words = [["rev-parse", "HEAD"], ["status", "--porcelain"]]
-    try:
-        head, changes = (
-            subprocess.run(["git", "-C", str(ROOT), *each], capture_output=True, text=True, check=True).stdout.strip()
-            for each in words
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return f"{head}-dirty" if changes else head
+    head, changed = checkout.state()
+    return f"{head}-dirty" if head and changed else head or ""
 
 
 def _storage(engine: Engine) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -214,9 +214,15 @@ def main() -> None:
     """Run the command; what a user typed wrong gets one line and exit status 2."""
     try:
         status = app(print_error=False, exit_on_error=False)
-    except (UsageError, CycloptsError) as error:
+    except CycloptsError as error:
         text = " ".join(str(error).split())
-        sys.stderr.write(f"jitmatrix: {text}\n")
+        if isinstance(error, UnusedCliTokensError):
+            text = f"nothing takes {' '.join(error.unused_tokens or ())}"
+        command = " ".join(["jitmatrix", *(error.command_chain or ())])
+        sys.stderr.write(f"jitmatrix: {text} ({command} --help has what there is)\n")
+        status = 2
+    except UsageError as error:
+        sys.stderr.write(f"jitmatrix: {' '.join(str(error).split())}\n")
         status = 2
     except KeyboardInterrupt as interruption:
         status = _status(interruption)

@@ -39,7 +39,9 @@ def closing(summary: Summary, width: int) -> Iterator[RenderableType]:
     for warning in summary.run.warnings:
         yield f"[yellow]warning[/yellow]: {escape(warning)}"
     target, first = summary.run.order.root, addresses(summary)[0]
-    yield f"timings: {escape(first)}"
+    # The first folder is that of timings; a long run has several files there.
+    others = sum(path.parents[1] == summary.files[0].parents[1] for path in summary.files) - 1
+    yield f"timings: {escape(first)}{f' and {others} more of this run' if others else ''}"
     if first.startswith(f"{target.address}/") and not isinstance(target, LocalRoot):
         yield escape(f"read them: jitmatrix query runs --results {shlex.quote(target.address)}")
         return

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from flows.comparison import Compared, Comparison
+from flows.comparison import Compared, Comparison, Left
 from flows.comparison_text import between, head, line, ratio
 from kernels.phase import Phase
 from kernels.progress import duration
@@ -47,8 +47,17 @@ def show(found: Comparison, console: Console) -> None:
             table.add_row(*_cells(each), style=None if each.decided else "dim")
         console.print(table)
     for title, left in (("lost", found.lost), ("new", found.new), ("flagged, not compared", found.flagged)):
-        for name in left:
-            console.print(f"{title}: {name}", markup=False, highlight=False, soft_wrap=True)
+        for words in _by_case(left):
+            console.print(f"{title}: {words}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _by_case(left: Sequence[Left]) -> list[str]:
+    """Put what is said of a case's phases into one line."""
+    cases: dict[str, list[str]] = {}
+    for each in left:
+        case, _, phase = each.case_id.partition(" ")
+        cases.setdefault(case, []).append(f" {phase}: {each.reason}" if phase else f": {each.reason}")
+    return [case + ";".join(words) for case, words in cases.items()]
 
 
 def markdown(found: Comparison) -> str:

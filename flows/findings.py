@@ -6,6 +6,7 @@ and no verdict is typed: they are computed from the Parquet files.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,22 @@ from kernels.errors import UsageError
 _HEAD = """\
 # Findings
 
-Written by `python -m flows.findings` from the Parquet files of the runs below. `make findings` measures anew,
+Written by `python -m flows.findings` from the Parquet files of the runs at its end. `make findings` measures anew,
 in runs of its own, and writes this page.
 """
 
+_LEADING = ("jax/jit", "torch/compile", "tensorflow/xla", "first_call")
+"""Of an answer with several sentences, the one of this mode or phase stands for it at the head of the page."""
+
+_SHORT = """
+## In short
+
+A sentence of each answer, for `jax/jit` where there is one; the sections have the other modes, and every case.
+"""
+
 _METHOD = """
+## How to read it
+
 Times are per call, waited for; a median of the medians of several processes with its 95 % interval. A ratio is that of
 geometric means over processes, with the interval of [compare.md](compare.md): where it holds 1, the page says
 *unclear*. A timing with a flag is in no ratio, unless it says so; the flags stand at the end. Threads are as many as
@@ -65,27 +77,21 @@ def page(target: Root) -> str:
         ("What is a result cache, and what is it not?", speeds.result_cache(found)),
         ("What is flagged, and what failed", _apart(found)),
     )
-    head = [
-        _HEAD,
-        *_runs(found.runs),
-        _METHOD,
-    ]
+    head = [_HEAD, *_machines(found.runs), _SHORT, *(_short(*section) for section in sections), _METHOD]
     lines = [line for title, answer in sections for line in (f"## {title}", "", *answer)]
-    return "\n".join([*head, *lines]).rstrip() + "\n"
+    return "\n".join([*head, *lines, "## The runs", "", *_runs(found.runs)]).rstrip() + "\n"
 
 
-def _runs(runs: Sequence[Row]) -> list[str]:
-    """Name the machine, the versions, and for each run its command, commit, day and counts."""
-    rows = [
-        [
-            code(run["run_id"]),
-            text(run["matrix"] or ""),
-            f"{run['started_at'].astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-            code((run["commit"] or "none")[:12]) + (" with changes" if run["dirty"] else ""),
-            *(str(run[name]) for name in ("ok", "failed", "skipped")),
-        ]
-        for run in runs
-    ]
+def _short(title: str, answer: Sequence[str]) -> str:
+    """Give the sentence that stands for an answer, after a link to its section."""
+    sentences = [line.removeprefix("- ") for line in answer if line.startswith("- ")] or [answer[0]]
+    leading = [line for name in _LEADING for line in sentences if line.startswith(code(name))]
+    anchor = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+    return f"- [{title}](#{anchor}) {(leading or sentences)[0]}"
+
+
+def _machines(runs: Sequence[Row]) -> list[str]:
+    """Name the machine, the versions, and what the runs were warned of."""
     # Of those of one kind, such as a load that each run found another, one stands for all.
     warnings: dict[str, list[str]] = {}
     for warning in sorted(warning for run in runs for warning in run["warnings"] or ()):
@@ -98,7 +104,22 @@ def _runs(runs: Sequence[Row]) -> list[str]:
         f"{code(taken['machine'] or 'not known')}",
         f"- software: {text(_software(environments))}",
         *(f"- warnings of {number(len(each), 'run')}, such as {text(each[-1])}" for each in warnings.values()),
-        "",
+    ]
+
+
+def _runs(runs: Sequence[Row]) -> list[str]:
+    """Name of each run its command, commit, day and counts."""
+    rows = [
+        [
+            code(run["run_id"]),
+            text(run["matrix"] or ""),
+            f"{run['started_at'].astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+            code((run["commit"] or "none")[:12]) + (" with changes" if run["dirty"] else ""),
+            *(str(run[name]) for name in ("ok", "failed", "skipped")),
+        ]
+        for run in runs
+    ]
+    return [
         *table(("run", "matrix", "begun", "commit", "ok", "failed", "skipped"), rows),
         fenced("\n".join(_command(run["command"]) for run in runs)),
     ]

@@ -132,8 +132,8 @@ def not_waited_for(found: Findings) -> list[str]:
         lines.append(
             f"- {cell(case)}: {CALLS} calls of NumPy take {duration(CALLS * other.median_ns)}. One call of "
             f"{code(case.name)} that is not waited for, times {CALLS}, seems to take "
-            f"{duration(CALLS * returned.median_ns)}, NumPy over that is {digits(seems)}; {CALLS} calls that are "
-            f"waited for take {duration(CALLS * waited.median_ns)}, and NumPy over that is {digits(takes)}."
+            f"{duration(CALLS * returned.median_ns)}, {digits(seems)} times as fast; {CALLS} calls that are "
+            f"waited for take {duration(CALLS * waited.median_ns)}, {digits(takes)} times as fast."
             f"{_flags(returned, waited, other)}"
         )
         shown = [times(other), times(returned), digits(seems), times(waited), digits(takes)]
@@ -145,12 +145,14 @@ def not_waited_for(found: Findings) -> list[str]:
         "mode",
         "NumPy",
         "until the call returns",
-        "NumPy over that",
+        "it seems so many times as fast",
         "until the result is there",
-        "over that",
+        "it is so many times as fast",
     )
     cases = number(len(earlier), "case")
     said = [
+        "It is widely quoted that compiled `sin(x) + cos(x)` is a hundred times as fast as NumPy's. What is compared",
+        "there is one call that nobody waits for, times a thousand, and a thousand calls of NumPy.",
         "A call of compiled JAX code may return before the result is there. Timed until it returns, it takes less than",
         f"until the result is there in {sum(earlier)} of {cases}: multiplied by a thousand, it then",
         "has not the whole work in it. Flags stand in brackets in the table: this ranks nothing.",

@@ -81,14 +81,16 @@ def _heat(baseline: str, look: Spec) -> Figure:
     return Figure(
         "speed-up",
         f"Times faster than {baseline}, at equal dtype",
-        f"Blue is faster than {baseline}, orange slower; each kernel at its largest size that is shown. A blank cell "
-        "was not measured, failed, or is flagged: it is in no comparison.",
+        f"Blue is faster than {baseline}, orange slower; each kernel at the largest size at which one can be "
+        "compared. A blank cell was not measured there, failed, or is flagged: it is in no comparison.",
         ("times",),
         {
             "$schema": SCHEMA, "width": "container", "autosize": FIT, "height": {"step": 21},
             "data": {"name": "cases"},
             "params": [{"name": "panel", "value": ""}],
-            "transform": [*valid("times"), {"filter": "datum.largest && datum.panel == panel"},
+            "transform": [*valid("times"), {"filter": "datum.panel == panel"},
+                          {"joinaggregate": [{"op": "max", "field": "extent", "as": "most"}], "groupby": ["kernel"]},
+                          {"filter": "datum.extent == datum.most"},
                           {"calculate": log, "as": "log"}, {"calculate": label, "as": "label"}],
             "encoding": {
                 "x": {"field": "name", "type": "nominal", "axis": {"title": None, "orient": "top", "labelAngle": -40,

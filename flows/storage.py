@@ -232,7 +232,10 @@ def root(text: str, *, to_read: bool = False) -> Root:
 
 def _folder(text: str, path: Path, to_read: bool) -> Path:
     if to_read and not os.path.lexists(path):
-        raise UsageError(f"--results {text}: there is no such folder; name the one that results were written to")
+        raise UsageError(
+            f"--results {text}: there is no such folder; name the one that results were written to, or let "
+            "jitmatrix bench write some"
+        )
     there = next(part for part in (path.absolute(), *path.absolute().parents) if os.path.lexists(part))
     if not there.is_dir():
         raise UsageError(f"--results {text}: {there.name} is a file; name a folder, it is made when missing")

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from kernels import checkout
 from kernels.frameworks import frameworks
 
 RECORDED = re.compile(
@@ -90,7 +91,7 @@ class Environment:
         driver: version of the accelerators' driver; None where there is none that tells.
         load: runnable processes over the last minute, at the run's start.
         commit: the git commit of this checkout; None outside one.
-        dirty: whether the checkout differs from that commit.
+        dirty: whether the checkout differs from that commit, as ``kernels.checkout`` says.
         image: digest or name of the container image; None outside one.
         hostname: the host, to find it again; no part of any comparison.
         packages: distribution to version, of all that the container image holds; empty outside one. Names are as an
@@ -283,15 +284,9 @@ def _nvidia() -> list[tuple[str, str]]:
 
 
 def _commit() -> tuple[str | None, bool]:
-    root = Path(__file__).resolve().parent.parent
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        commit, status = (
-            subprocess.run(
-                ["git", "-C", str(root), *command], capture_output=True, text=True, timeout=20, check=True
-            ).stdout.strip()
-            for command in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
-        return commit, bool(status)
+    commit, dirty = checkout.state()
+    if commit is not None:
+        return commit, dirty
     # An image has no git and no checkout, but what git said of the one that it was built from.
     built = os.environ.get("JITMATRIX_COMMIT", "")
     return built.removesuffix("-dirty") or None, built.endswith("-dirty")

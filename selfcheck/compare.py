@@ -42,9 +42,9 @@ class Settings:
     """
 
     comparisons: int = 2000
-    cases: int = 24
-    slowed: int = 6
-    options: tuple[str, ...] = ("--rounds", "10", "--budget", "0.4", "--seed", "0")
+    cases: int = 16
+    slowed: int = 4
+    options: tuple[str, ...] = ("--gate", "--budget", "0.8", "--seed", "0")
 
 
 QUICK = Settings(3, 4, 2, ("--rounds", "2", "--budget", "0.01", "--min-sample", "0.5", "--seed", "0"))

@@ -37,7 +37,7 @@ from tests.flows.conftest import ROOT, Command
         (["--results", "s3://bucket/prefix"], "no credentials are found"),
         (["--kernle", "dense"], "Did you mean --kernel?"),
         (["--kernel"], "requires an argument"),
-        (["dense"], "dense"),
+        (["dense"], "nothing takes dense (jitmatrix bench --help has what there is)"),
         (["--quick", "--gate"], "give one of them"),
         (["--workers", "999"], "--workers 999"),
         (["--workers", "2", "--framework", "jax", "--backend", "gpu"], "--workers"),

@@ -243,10 +243,9 @@ def test_the_hundredfold_is_the_call_that_nobody_waits_for_beside_the_one_that_i
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     assert lines[1] == (
         "- `sincos` L float64: 1000 calls of NumPy take 16 s. One call of `jax/jit` that is not waited for, times "
-        "1000, seems to take 20 ms, NumPy over that is 800; 1000 calls that are waited for take 8 s, and NumPy over "
-        "that is 2."
+        "1000, seems to take 20 ms, 800 times as fast; 1000 calls that are waited for take 8 s, 2 times as fast."
     )
-    assert "NumPy over that is 50; 1000 calls that are waited for take 4 s, and NumPy over that is 0.25." in lines[0]
+    assert "50 times as fast; 1000 calls that are waited for take 4 s, 0.25 times as fast." in lines[0]
 
 
 @pytest.mark.parametrize(("hit", "says"), [(0.001, "longer in 0 of 1 cell, less in 1"), (4.0, "longer in 1 of 1 cell")])
@@ -333,10 +332,24 @@ def test_the_page_carries_machine_versions_commit_day_and_command_and_no_path(tm
     head = text.partition("## ")[0]
     assert f"fingerprint `{run.machine.fingerprint}`" in head
     assert "Python 3.11.7, jax 0.7.1 and 0.7.2, numpy 2.4.6" in head
-    assert "| 2025-11-03 12:00 UTC | `aaaaaaaaaaaa` | 3 | 0 | 0 |" in head
-    assert "| `bbbbbbbbbbbb` with changes | 2 | 0 | 0 |" in head
-    assert "```text\njitmatrix bench --matrix smoke --workers 1\nno command repeats it\n```" in head
+    end = section(text, "The runs")
+    assert "| 2025-11-03 12:00 UTC | `aaaaaaaaaaaa` | 3 | 0 | 0 |" in end
+    assert "| `bbbbbbbbbbbb` with changes | 2 | 0 | 0 |" in end
+    assert "```text\njitmatrix bench --matrix smoke --workers 1\nno command repeats it\n```" in end
     assert str(tmp_path) not in text
+
+
+def test_the_page_begins_with_a_sentence_of_each_answer_and_where_the_answer_is(tmp_path: Path) -> None:
+    text = written(tmp_path, *SINCOS)
+    lines = [line for line in section(text, "In short").splitlines() if line.startswith("- ")]
+    short = {line.removeprefix("- [").partition("]")[0]: line for line in lines}
+    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert list(short) == [title for title in titles if title not in {"In short", "How to read it", "The runs"}]
+    for title, line in short.items():
+        # As sites that show Markdown make them: without punctuation, spaces as hyphens.
+        assert f"(#{re.sub(r'[^a-z0-9 ]', '', title.lower()).replace(' ', '-')}) " in line
+        assert line.partition(") ")[2] in section(text, title)
+    assert "`jax/jit`: " in short[JAX]
 
 
 def test_the_same_rows_give_the_same_page(tmp_path: Path) -> None:
