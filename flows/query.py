@@ -15,6 +15,7 @@ from flows.questions import questions
 from flows.reading import Reading, look
 from flows.storage import Root
 from kernels.errors import UsageError, unknown
+from kernels.frameworks import modes
 
 _LOOKS = 5
 _T = TypeVar("_T")
@@ -50,7 +51,7 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
         The answer.
 
     Raises:
-        UsageError: no such question or parameter, a mistake in the SQL, or a statement that does not only read.
+        UsageError: no such question, parameter or baseline; a mistake in the SQL; a statement that does not only read.
         StorageError: the root cannot be read.
     """
     sql, defaults = text, dict[str, str]()
@@ -60,6 +61,8 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
             raise unknown("question", text.strip(), known, "jitmatrix query NAME|SQL")
         question = known[text.strip()]
         sql, defaults = question.sql, {name: each.default for name, each in question.parameters.items()}
+        if "baseline" in defaults and values.get("baseline", defaults["baseline"]) not in modes():
+            raise unknown("baseline", values["baseline"], modes(), "--set")
     try:
         found, reading = looked(root, lambda connection: _answer(connection, sql, {**defaults, **values}))
     except duckdb.Error as error:

@@ -84,6 +84,21 @@ def test_a_dockerfile_pins_its_base_and_runs_as_nobody_of_importance(backend: st
     assert any(line.startswith("HEALTHCHECK ") and "kernels.health" in line for line in code)
 
 
+def instructions(backend: str) -> list[str]:
+    """Give a Dockerfile's instructions, each in a line, with the backend's name taken out."""
+    text = re.sub(r"(?m)^\s*#.*\n", "", (FOLDER / f"{backend}.Dockerfile").read_text())
+    return [line.replace(backend, "BACKEND") for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("backend", ["gpu", "tpu"])
+def test_what_is_mended_in_one_dockerfile_is_mended_in_all(backend: str) -> None:
+    # Docker has no way to share stages between files; what is a backend's own are its settings and what it runs.
+    own = ("ENV HOME=", "CMD ")
+    kept = [[line for line in instructions(each) if not line.startswith(own)] for each in ("cpu", backend)]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) > 30
+
+
 def test_variants_have_their_locks_and_a_tag_that_says_what_is_not_as_usual() -> None:
     plain, other = Variant.of("cpu"), Variant.of("cpu", "torch,tensorflow", "0.11.0")
     assert (plain.locks, other.locks) == (("cpu",), ("cpu", "cpu-tensorflow", "cpu-torch"))
