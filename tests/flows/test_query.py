@@ -518,9 +518,7 @@ def test_a_mistake_is_one_line_in_duckdb_s_words_and_writes_nothing(
 
 
 def test_a_parameter_or_baseline_that_there_is_not_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"unknown baseline 'nump/eager' .*did you mean numpy/eager"
-    ):
+    with pytest.raises(UsageError, match=r"unknown baseline 'nump/eager' .*did you mean numpy/eager"):
         ask(LocalRoot(tmp_path), "speed_up", {"baseline": "nump/eager"})
     with pytest.raises(UsageError, match=r"unknown parameter 'baselin'.*did you mean baseline"):
         found(tmp_path, "speed_up", baselin="jax/jit")
