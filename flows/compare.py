@@ -150,7 +150,7 @@ def _lost(before: Side, after: Side, common: set[Key]) -> tuple[Left, ...]:
     ]
     for key, phase in before.timed:
         if key in common and (key, phase) not in after.timed:
-            found.append(Left(f"{key} {phase}", "not timed in the candidate"))
+            found.append(Left(f"{key} {phase}", "not timed in the candidate", phase=phase))
     return tuple(sorted(found))
 
 
@@ -160,7 +160,7 @@ def _flagged(before: Side, after: Side, common: set[Key], phases: Sequence[Phase
         for (key, phase), timed in side.timed.items():
             if key in common and timed.flags and phase in phases:
                 rest = "; its other runs are compared" if timed.rows else ""
-                found.append(Left(f"{key} {phase}", f"{', '.join(timed.flags)} in the {name}{rest}"))
+                found.append(Left(f"{key} {phase}", f"{', '.join(timed.flags)} in the {name}{rest}", phase=phase))
     return tuple(sorted(found))
 
 

@@ -58,14 +58,21 @@ class Left:
     """A case, or a phase of one, that is not compared.
 
     Attributes:
-        case_id: the case's name.
+        case_id: the case's name, with the phase behind it where it is one.
         reason: why, in words.
         broken: whether the candidate tried it and failed.
+        phase: that is not compared; empty where the case is not.
     """
 
     case_id: str
     reason: str
     broken: bool = False
+    phase: str = ""
+
+    @property
+    def case(self) -> str:
+        """The case's name alone."""
+        return self.case_id.removesuffix(f" {self.phase}")
 
     def __str__(self) -> str:
         return f"{self.case_id}: {self.reason}"

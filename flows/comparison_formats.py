@@ -55,8 +55,7 @@ def _by_case(left: Sequence[Left]) -> list[str]:
     """Put what is said of a case's phases into one line."""
     cases: dict[str, list[str]] = {}
     for each in left:
-        case, _, phase = each.case_id.partition(" ")
-        cases.setdefault(case, []).append(f" {phase}: {each.reason}" if phase else f": {each.reason}")
+        cases.setdefault(each.case, []).append(str(each).removeprefix(each.case))
     return [case + ";".join(words) for case, words in cases.items()]
 
 

@@ -158,3 +158,16 @@ def test_a_phase_that_decides_and_of_which_nothing_is_compared_is_shown() -> Non
     show(found, Console(file=out, width=250))
     assert "first_call 0 0 0 0 0" in [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert "| first_call | 0 | 0 | 0 | 0 | 0 |  |  |" in markdown(found)
+
+
+def test_what_is_said_of_a_case_is_one_line_and_the_same_case_with_cold_inputs_has_its_own() -> None:
+    cases = [("rnn", Phase.STEADY), ("rnn", Phase.PIPELINED), ("rnn (cold)", Phase.STEADY)]
+    out = io.StringIO()
+    show(
+        replace(FOUND, flagged=tuple(Left(f"{name} {phase}", "noisy", phase=phase) for name, phase in cases)),
+        Console(file=out),
+    )
+    assert [line for line in out.getvalue().splitlines() if line.startswith("flagged")] == [
+        "flagged, not compared: rnn steady: noisy; pipelined: noisy",
+        "flagged, not compared: rnn (cold) steady: noisy",
+    ]
