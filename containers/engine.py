@@ -109,34 +109,17 @@ class Engine:
         command += ["--layers", "--format=docker"] if self.name != "docker" else ["--progress=plain"]
         log.parent.mkdir(parents=True, exist_ok=True)
         before = self._open()
-        lines = []
         try:
-            with (
-                log.open("w", buffering=1, encoding="utf-8") as kept,
-                subprocess.Popen(
-                    [*command, *options, f"--file={dockerfile}", str(context)],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    errors="replace",
-                ) as process,
-            ):
-                assert process.stdout is not None
-                for line in process.stdout:
-                    kept.write(line)
-                    lines.append(line.rstrip())
-                    if _STEP.search(line):
-                        sys.stderr.write(f"  {line.rstrip()[:118]}\n")
+            lines, status = _followed([*command, *options, f"--file={dockerfile}", str(context)], log)
         except KeyboardInterrupt:
             # Not removed here: another build may have opened one of them meanwhile.
             left = sorted(self._open() - before)
             force = ["--force"] if self.name == "podman" else []
             if left:
-                sys.stderr.write(
-                    f"jitmatrix: interrupted; this removes what it left: {' '.join([self.name, 'rm', *force, *left])}\n"
-                )
+                words = " ".join([self.name, "rm", *force, *left])
+                sys.stderr.write(f"jitmatrix: interrupted; this removes what it left: {words}\n")
             raise
-        if process.returncode != 0:
+        if status != 0:
             raise UsageError(f"{cause(lines, self.name, arguments)} (all of it: {log})")
 
     def digest(self, image: str) -> str:
@@ -250,6 +233,24 @@ class Engine:
         if done.returncode != 0:
             raise UsageError(f"{self.name} {words[0]}: {_last(done.stderr)}")
         return done.stdout
+
+
+def _followed(command: Sequence[str], log: Path) -> tuple[list[str], int]:
+    """Run a build into its log, its steps on standard error; gives the lines that it said, and its exit status."""
+    lines = []
+    with (
+        log.open("w", buffering=1, encoding="utf-8") as kept,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            kept.write(line)
+            lines.append(line.rstrip())
+            if _STEP.search(line):
+                sys.stderr.write(f"  {line.rstrip()[:118]}\n")
+    return lines, process.returncode
 
 
 def cause(lines: Sequence[str], engine: str, arguments: Mapping[str, str]) -> str:

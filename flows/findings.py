@@ -17,11 +17,12 @@ from flows import findings_costs as costs
 from flows import findings_shapes as shapes
 from flows import findings_speeds as speeds
 from flows.findings_data import PHASES, Findings, Row, gather
-from flows.findings_text import cell, number, table
+from flows.findings_text import cell, table
 from flows.pages import code, fenced, text
 from flows.references import json_of
 from flows.storage import Root, StorageError, root
 from kernels.errors import UsageError
+from kernels.progress import number
 
 _HEAD = """\
 # Findings

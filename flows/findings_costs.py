@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from flows.findings_data import PHASES, Findings, Found, Timing
 from flows.findings_ratios import Ratio, geometric_mean, ratio
-from flows.findings_text import by_mode, cell, counted, estimate, number, table, times
+from flows.findings_text import by_mode, cell, counted, estimate, table, times
 from flows.pages import code
 from kernels.phase import Phase
-from kernels.progress import digits
+from kernels.progress import digits, number
 from kernels.statistics import Drawn, Estimate, break_even
 
 DECORATED, FUNCTION = "_decorated", "_function"

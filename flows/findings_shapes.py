@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from flows.findings_costs import NOTHING
 from flows.findings_data import Findings, Found, Timing
 from flows.findings_ratios import Ratio, geometric_mean, ratio
-from flows.findings_text import cell, estimate, number, table, times
+from flows.findings_text import cell, estimate, table, times
 from flows.pages import code
 from kernels.phase import Phase
-from kernels.progress import digits, duration
+from kernels.progress import digits, duration, number
 
 
 @dataclass(frozen=True, slots=True)

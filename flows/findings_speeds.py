@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from flows.findings_costs import NOTHING
 from flows.findings_data import Findings, Found, Timing
 from flows.findings_ratios import Ratio, geometric_mean, ratio
-from flows.findings_text import by_mode, cell, counted, estimate, number, table, times
+from flows.findings_text import by_mode, cell, counted, estimate, table, times
 from flows.pages import code
 from kernels.phase import Phase
-from kernels.progress import digits, duration
+from kernels.progress import digits, duration, number
 
 QUOTED = "sincos"
 """The kernel of the widely quoted comparison."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from flows.findings_data import Found, Timing
 from flows.findings_ratios import Ratio
 from flows.pages import code
-from kernels.progress import digits, durations
+from kernels.progress import digits, durations, number
 from kernels.statistics import Estimate
 
 OPEN = 12
@@ -100,20 +100,6 @@ def counted(found: Iterable[Ratio], longer: str, shorter: str, what: str = "cell
         f"{longer} in {words.count(True)} of {number(len(words), what)}, "
         f"{shorter} in {words.count(False)}, unclear in {words.count(None)}"
     )
-
-
-def number(count: float, what: str) -> str:
-    """Write how many of something there are.
-
-    Args:
-        count: how many.
-        what: one of them.
-
-    Returns:
-        Such as ``1 cell`` or ``3 cells``.
-    """
-    written = digits(count)
-    return f"{written} {what}{'' if written == '1' else 's'}"
 
 
 def by_mode(found: Iterable[tuple[str, Ratio]]) -> dict[str, list[Ratio]]:

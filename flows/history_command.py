@@ -37,13 +37,13 @@ def history(
     if not 0 < smallest < 1:
         raise UsageError(f"--smallest {smallest:g}: it is a relative difference, above 0 and below 1, such as 0.05")
     found = histories(root(results or settings().results, to_read=True), names, phase, smallest)
-    modes = {each.mode for each in found}
-    known = sorted(modes | {mode.partition("/")[0] for mode in modes})
-    for name in framework or ():
-        if name not in known:
-            raise unknown("framework", name, known, "--framework; of what was measured")
     if framework:
-        found = [each for each in found if {each.mode, each.mode.partition("/")[0]} & {*framework}]
+        names_of = {each.mode: {each.mode, each.mode.partition("/")[0]} for each in found}
+        known = sorted(set().union(*names_of.values()))
+        for name in framework:
+            if name not in known:
+                raise unknown("framework", name, known, "--framework; of what was measured")
+        found = [each for each in found if names_of[each.mode].intersection(framework)]
     if format == "json":
         sys.stdout.write(json.dumps([_plain(each) for each in found], indent=1, ensure_ascii=False) + "\n")
     else:
@@ -53,10 +53,10 @@ def history(
 
 def _show(found: list[Any]) -> None:
     from flows.comparison_text import ratio
-    from kernels.progress import duration
+    from kernels.progress import duration, number
 
     for each in found:
-        runs = f"{len(each.points)} run{'' if len(each.points) == 1 else 's'}"
+        runs = number(len(each.points), "run")
         flagged = f", {each.flagged} flagged and left out" if each.flagged else ""
         sys.stdout.write(f"{each.key} {each.phase}, machine {each.machine}: {runs}{flagged}\n")
         marks = {change.after.run.id: change for change in each.changes}

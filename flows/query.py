@@ -61,7 +61,7 @@ def ask(root: Root, text: str, values: Mapping[str, str]) -> Answer:
             raise unknown("question", text.strip(), known, "jitmatrix query NAME|SQL")
         question = known[text.strip()]
         sql, defaults = question.sql, {name: each.default for name, each in question.parameters.items()}
-        if "baseline" in defaults and values.get("baseline", defaults["baseline"]) not in modes():
+        if "baseline" in defaults and "baseline" in values and values["baseline"] not in modes():
             raise unknown("baseline", values["baseline"], modes(), "--set")
     try:
         found, reading = looked(root, lambda connection: _answer(connection, sql, {**defaults, **values}))

@@ -21,6 +21,7 @@ from flows.report_data import ReportData
 from flows.report_figure import VEGA_LITE
 from flows.report_figures import figures
 from flows.report_look import DARK, symbols, theme
+from flows.sides import workers
 from kernels.progress import digits
 
 FOLDER = Path(__file__).parent / "html"
@@ -83,6 +84,7 @@ def page(data: ReportData, address: str, now: datetime | None = None) -> str:
         failed=failed,
         paying=sum(case["calls"] is not None for case in compiled),
         compiled=len(compiled),
+        workers=workers,
         kernels=len({case["kernel"] for case in data.cases}),
         machines=[_machine(run) for run in _one_of_each(data.runs) if run["machine"]],
         style=Markup((FOLDER / "report.css").read_text(encoding="utf-8")),

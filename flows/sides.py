@@ -13,6 +13,7 @@ from flows.query import looked
 from flows.references import StoredRun, find, json_of, parts, stored_runs
 from flows.storage import Root
 from flows.timings_file import is_file, read_file
+from kernels.progress import number
 from kernels.statistics import Rounds, per_call
 
 COLUMNS = (
@@ -56,7 +57,7 @@ def workers(count: int | None) -> str:
     Returns:
         Such as ``1 worker``; empty where there are none.
     """
-    return f"{count} worker{'' if count == 1 else 's'}" if count else ""
+    return number(count, "worker") if count else ""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from prefect.states import Completed, Failed
 from flows.brief import Brief
 from kernels.measurement import Status
 from kernels.phase import Phase
-from kernels.progress import duration, flags
+from kernels.progress import duration, flags, number
 from kernels.schedule import Turn
 
 SHARE = 0.05
@@ -236,7 +236,7 @@ def _line(brief: Brief) -> str:
     parts = [f"{phase.value.replace('_', ' ')} {duration(timing.median_ns)}" for phase, timing in said]
     rounds = max((timing.rounds for _, timing in said), default=0)
     raised = [f"flagged {', '.join(flags(brief))}"] if flags(brief) else []
-    return f"{' · '.join([*parts, *raised])}, {rounds} round{'' if rounds == 1 else 's'}"
+    return f"{' · '.join([*parts, *raised])}, {number(rounds, 'round')}"
 
 
 def _named(case_id: str, others: int) -> str:

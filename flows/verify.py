@@ -21,6 +21,7 @@ from flows.layout import PLANS, Entry, Kind, Manifest, manifest_key, marker_key,
 from flows.plan import unsound
 from flows.problems import Problem, aside, at_work, incomplete
 from flows.storage import Root, StorageError
+from kernels.progress import number
 
 _IDENTITY = {"timings": ("run_id", "case_id", "phase"), "runs": ("run_id",)}
 
@@ -45,8 +46,7 @@ class Verified:
 
     def __str__(self) -> str:
         going = f", {self.open} open" if self.open else ""
-        count = len(self.problems)
-        verdict = "no problem" if not count else f"{count} problem{'s' if count > 1 else ''}"
+        verdict = number(len(self.problems), "problem") if self.problems else "no problem"
         return f"{self.runs} whole runs{going}, {self.files} files, {self.rows} timings: {verdict}"
 
 

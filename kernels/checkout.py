@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-"""The checkout, where this is one."""
+from kernels.variables import ROOT
 
 PACKAGES = ("containers", "flows", "kernels", "selfcheck")
 """Folders in which a file counts before git knows it, for it is found and run. Reports stand beside them, and kernels

@@ -200,3 +200,17 @@ def digits(value: float) -> str:
         Such as ``0.25``, ``12.3`` or ``1430``.
     """
     return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def number(count: float, what: str) -> str:
+    """Write how many of something there are.
+
+    Args:
+        count: how many.
+        what: one of them.
+
+    Returns:
+        Such as ``1 cell`` or ``3 cells``.
+    """
+    written = digits(count)
+    return f"{written} {what}{'' if written == '1' else 's'}"

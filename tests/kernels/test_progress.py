@@ -8,7 +8,7 @@ from kernels.case import Case
 from kernels.host_check import Check
 from kernels.measurement import Measurement, Status, Timing
 from kernels.phase import Phase
-from kernels.progress import Tally, duration, flags, off, reasons
+from kernels.progress import Tally, duration, flags, number, off, reasons
 
 
 def row(status, reason=None, framework="numpy", steady=None, flagged=()):
@@ -89,6 +89,13 @@ def test_settled_rows_are_a_line_for_each_reason():
 )
 def test_a_duration_has_three_digits_and_its_unit(ns, text):
     assert duration(ns) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1.2, "1.2 runs"), (64902, "64902 runs")]
+)
+def test_how_many_there_are_is_in_words_that_are_right_for_one_too(count, text):
+    assert number(count, "run") == text
 
 
 def test_what_is_off_is_one_line_and_what_is_well_is_none():
