@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy.random.mtrand
 import pytest
 from hypothesis import settings
 
@@ -54,6 +56,38 @@ def isolation() -> Iterator[Isolation]:
     """One set of fork servers for a module's tests: a case that harms the next one is seen by the next one."""
     with Isolation() as isolation:
         yield isolation
+
+
+@pytest.fixture
+def jax_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """``jax_plugin(source)`` makes JAX load a plugin of that source in every process that starts from here on."""
+
+    def jax_plugin(source: str) -> None:
+        package = tmp_path / "jax_plugins" / "of_a_test"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(source)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    return jax_plugin
+
+
+IMPOSTOR = """
+def initialize():
+    from jax._src import hardware_utils, xla_bridge
+    from jax._src.lib import xla_client
+
+    hardware_utils.has_visible_nvidia_gpu = lambda: True
+    xla_bridge._backend_factories.pop("cuda", None)
+    xla_bridge.register_backend_factory("cuda", xla_client.make_cpu_client, priority=300)
+"""
+
+
+@pytest.fixture
+def impostor(jax_plugin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A GPU of JAX that is really the host, with a driver that loads: any library will do, none of it is called."""
+    jax_plugin(IMPOSTOR)
+    shutil.copy(numpy.random.mtrand.__file__, tmp_path / "libcuda.so.1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
 
 @pytest.fixture(scope="session")

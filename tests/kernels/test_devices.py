@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy.random.mtrand
 import pytest
 
 from kernels.assignment import Assignment, Role
@@ -99,11 +97,8 @@ def initialize():
 
 @jax_only
 @no_gpu
-def test_where_there_is_no_driver_no_library_that_would_end_the_process_is_asked(monkeypatch, tmp_path):
-    package = tmp_path / "jax_plugins" / "crashes"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(CRASHES)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_where_there_is_no_driver_no_library_that_would_end_the_process_is_asked(jax_plugin):
+    jax_plugin(CRASHES)
 
     outcome = outcome_of("jit", Backend.GPU)
 
@@ -152,11 +147,8 @@ def initialize():
 
 
 @jax_only
-def test_a_plugin_that_finds_its_device_locked_gives_device_busy_and_no_cpu_row(monkeypatch, tmp_path):
-    package = tmp_path / "jax_plugins" / "locked_tpu"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(PLUGIN.format(pid=os.getpid()))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_plugin_that_finds_its_device_locked_gives_device_busy_and_no_cpu_row(jax_plugin):
+    jax_plugin(PLUGIN.format(pid=os.getpid()))
 
     outcome = outcome_of("jit", Backend.TPU)
 
@@ -174,29 +166,10 @@ def test_what_decides_memory_and_precision_on_a_device_is_recorded():
     assert {"device_kind", "device_platform", "device_memory_nbytes"} <= facts.keys()
 
 
-IMPOSTOR = """
-def initialize():
-    from jax._src import hardware_utils, xla_bridge
-    from jax._src.lib import xla_client
-
-    hardware_utils.has_visible_nvidia_gpu = lambda: True
-    xla_bridge._backend_factories.pop("cuda", None)
-    xla_bridge.register_backend_factory("cuda", xla_client.make_cpu_client, priority=300)
-"""
-
-
 @jax_only
 @no_gpu
 @pytest.mark.parametrize("mode", ["eager", "jit"])
-def test_a_gpu_that_is_really_the_host_is_flagged_and_has_no_device_time(monkeypatch, tmp_path, mode):
-    package = tmp_path / "jax_plugins" / "impostor"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(IMPOSTOR)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    # A driver that loads: any library will do for an impostor that calls none.
-    shutil.copy(numpy.random.mtrand.__file__, tmp_path / "libcuda.so.1")
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-
+def test_a_gpu_that_is_really_the_host_is_flagged_and_has_no_device_time(impostor, mode):
     outcome = outcome_of(mode, Backend.GPU)
 
     assert Flag.FALLBACK in {finding.flag for finding in outcome.findings}, outcome.reason
