@@ -95,7 +95,7 @@ def bench(
         timeout: deadline of one process, in seconds.
         min_sample: milliseconds that a sample lasts at least, by doubling its calls.
         quick: 2 rounds: a look, not a comparison.
-        gate: 20 rounds of samples of 100 ms: to decide on with `jitmatrix compare`, as in continuous integration.
+        gate: 21 rounds of samples of 100 ms: to decide on with `jitmatrix compare`, as in continuous integration.
         cold: rotate the inputs of steady calls through a working set beyond the last-level cache.
         workers: cases side by side, one thread each, pinned to a core of its own.
         programs: keep the text of every compiled program, under hlo/ by its hash.
@@ -199,7 +199,8 @@ def list_() -> int:
     for name, adapter in frameworks().items():
         versions = " ".join(f"{k} {v}" for k, v in adapter.versions().items())
         there = adapter.installed()
-        table.add_row(name, " ".join(adapter.MODES), versions if there else "missing", "" if there else adapter.INSTALL)
+        install = "" if there else image.advice(adapter.INSTALL)
+        table.add_row(name, " ".join(adapter.MODES), versions if there else "missing", install)
     console.print(table)
     table = Table("matrix", "cells", "kernels", box=None, header_style="bold")
     for name in names():

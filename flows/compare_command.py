@@ -50,8 +50,9 @@ def compare(
     from flows.storage import root
 
     for option, file in (("--markdown", markdown), ("--junit", junit)):
-        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
-            raise UsageError(f"{option} {file}: no file can be written there; name a file in a folder that is there")
+        above = [] if file is None else file.absolute().parents
+        if file is not None and (file.is_dir() or not next(folder for folder in above if folder.exists()).is_dir()):
+            raise UsageError(f"{option} {file}: no file can be written there; name a file in a folder")
     found = compared(
         root(results or settings().results, to_read=True),
         baseline,
@@ -64,6 +65,7 @@ def compare(
     for option, file, write in (("--markdown", markdown, formats.markdown), ("--junit", junit, formats.junit)):
         if file is not None:
             try:
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(write(found), encoding="utf-8")
             except OSError as error:
                 raise UsageError(f"{option} {file}: cannot be written ({error.strerror or error})") from None

@@ -16,9 +16,7 @@ from prefect.variables import Variable
 from flows.orphan import outlive_worker
 from flows.settings import settings
 from kernels.errors import UsageError
-
-IMAGE = "JITMATRIX_IMAGE"
-"""Variable that an image sets to its own name; a digest that the worker was given stands in rows instead."""
+from kernels.image import NAME
 
 RESULTS = "jitmatrix_results"
 """Prefect variable with the root of the results; ``JITMATRIX_RESULTS`` and the flow's parameter win over it."""
@@ -49,13 +47,13 @@ def settle(results: str | None) -> str:
             os.environ.setdefault(name, value)
         kept = Variable.get(RESULTS)
         if digest := _digest():
-            os.environ[IMAGE] = digest
+            os.environ[NAME] = digest
     return results or os.environ.get("JITMATRIX_RESULTS") or (str(kept) if kept else settings().results)
 
 
 def _digest() -> str | None:
     """Give the image that the worker was told to run, where its digest names it: an image cannot know its own."""
-    if IMAGE not in os.environ or runtime.flow_run.id is None:
+    if NAME not in os.environ or runtime.flow_run.id is None:
         return None
     client = get_client(sync_client=True)
     run = client.read_flow_run(UUID(str(runtime.flow_run.id)))

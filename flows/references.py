@@ -17,6 +17,7 @@ from flows.query import looked
 from flows.storage import Root
 from flows.timings_file import is_file, read_file
 from kernels.errors import UsageError
+from kernels.progress import number
 
 FORMS = "a run's id or its beginning, latest, latest~1, a day as YYYY-MM-DD, image:NAME, or a .parquet file"
 """What a reference may be, in words."""
@@ -202,7 +203,7 @@ def _newest(runs: Sequence[StoredRun], text: str, where: str, backend: str | Non
     """Find the newest complete run that tried a case, or the one so many before it, of all or of a day or an image."""
     whole = [run for run in runs if run.complete and run.tried and (backend is None or backend in run.backends)]
     of = f" of {backend}" if backend else ""
-    back, among, what = 0, whole, f"{where} has {len(whole)} complete runs{of}"
+    back, among, what = 0, whole, f"{where} has {number(len(whole), 'complete run')}{of}"
     if latest := _LATEST.fullmatch(text):
         back = int(latest[1] or 0)
     elif _DAY.fullmatch(text):

@@ -39,12 +39,15 @@ def report(
     from flows.settings import settings
     from flows.storage import root
 
+    if to.exists() and not to.is_file():
+        # A terminal or a pipe, such as /dev/stdout, would be replaced by a file.
+        raise UsageError(f"--to {to}: it is no file; name one that can be written, or a new one")
     target = root(results or settings().results, to_read=True)
     data = gather(target, run or (), since, baseline)
     tell(data.aside)
     option, path = "--to", to
     try:
-        publish(to, page(data, target.address).encode())
+        publish(to.resolve(), page(data, target.address).encode())
         sys.stdout.write(f"{to}: {data.counted}\n")
         if figures is not None:
             option, path = "--figures", figures

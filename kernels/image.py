@@ -1,4 +1,4 @@
-"""Image: the backend that a container image is for, which a run in it measures on unless another is named."""
+"""Image: the container image that this process runs in, its name, and the backend that a run in it measures on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,22 @@ from kernels.case import Backend
 
 VARIABLE = "JITMATRIX_BACKEND"
 """What every image sets; outside of images, whoever has machines of one kind can."""
+
+
+NAME = "JITMATRIX_IMAGE"
+"""Variable that an image sets to its own name, or a deployment to the digest by which it gives the image."""
+
+
+def advice(install: str) -> str:
+    """Say how to get a framework that is not here.
+
+    Args:
+        install: how outside of images.
+
+    Returns:
+        That, or which page has the images: nothing is installed into one that runs.
+    """
+    return "docs/containers.md tells which images have it" if os.environ.get(NAME) else install
 
 
 def backend() -> Backend | None:

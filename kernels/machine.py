@@ -16,6 +16,7 @@ from typing import Any
 
 from kernels import checkout
 from kernels.frameworks import frameworks
+from kernels.image import NAME
 
 RECORDED = re.compile(
     r"^(OMP|OPENBLAS|MKL|BLIS|NUMBA|JAX|XLA|TF(?!_(CLI|TOKEN|VAR)_)|TORCH|CUDA|NVIDIA|TPU|LIBTPU|MALLOC|LD_PRELOAD|GOMP|KMP)(_|$)|^PYTHON(DONT|OPT|HASH|MALLOC)"
@@ -122,7 +123,7 @@ class Environment:
             The environment.
         """
         commit, dirty = _commit()
-        image = os.environ.get("JITMATRIX_IMAGE")
+        image = os.environ.get(NAME)
         return cls(
             python=platform.python_version(),
             operating_system=platform.platform(),

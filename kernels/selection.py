@@ -10,6 +10,7 @@ from kernels.case import Case, Matrix, Plan, Skip, backend, derivative
 from kernels.discovery import find, suite
 from kernels.errors import UsageError
 from kernels.frameworks import frameworks, modes
+from kernels.image import advice
 from kernels.measurement import Measurement, Status
 from kernels.own import Own, own
 from kernels.progress import Row
@@ -118,11 +119,11 @@ def unavailable_reason(case: Case) -> str | None:
         case: the case.
 
     Returns:
-        The reason with the line that installs the framework; None where it is installed. Whether the case's device
+        The reason with the way to get the framework; None where it is installed. Whether the case's device
         is there is for its own process to tell: nothing is opened here.
     """
     adapter = frameworks()[case.framework]
-    return None if adapter.installed() else f"{case.framework} is not installed; {adapter.INSTALL}"
+    return None if adapter.installed() else f"{case.framework} is not installed; {advice(adapter.INSTALL)}"
 
 
 def asked_for(row: Row, filters: Filters) -> bool:

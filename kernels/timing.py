@@ -16,7 +16,7 @@ Args = tuple[Any, ...]
 Feed = Callable[[int], Iterable[Args]]
 """``feed(n)`` gives the arguments of n calls; whatever must be made for them is made before it returns."""
 
-GATE_ROUNDS = 20
+GATE_ROUNDS = 21
 """Rounds to decide on: where processes scatter by 5 %, a comparison of as many finds a tenth in 19 cases of 20."""
 
 

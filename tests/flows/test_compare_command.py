@@ -17,10 +17,10 @@ def test_a_regression_is_shown_written_and_exit_status_1(jitmatrix: Command, tmp
     results = tmp_path / "results"
     before = run_of(results, seed=1)
     run_of(results, factors={"dense": 1.2}, seed=2)
-    done = jitmatrix("compare", before, "--markdown", "pull-request.md", "--junit", "junit.xml")
+    done = jitmatrix("compare", before, "--markdown", "made/pull-request.md", "--junit", "junit.xml")
     assert (done.returncode, done.stderr) == (1, "")
     assert "slower   dense-jax-jit-M-float32-cpu" in done.stdout
-    assert "8 slower" in (tmp_path / "pull-request.md").read_text().splitlines()[0]
+    assert "8 slower" in (tmp_path / "made" / "pull-request.md").read_text().splitlines()[0]
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot().find("testsuite")
     assert suite is not None
     assert suite.get("failures") == "8"
@@ -41,7 +41,7 @@ def test_the_same_again_is_exit_status_0_and_json_is_a_document(jitmatrix: Comma
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["latest~1"], "latest~1: results has 1 complete runs; the newest complete ones are "),
+        (["latest~1"], "latest~1: results has 1 complete run; the newest complete ones are "),
         (["latest", "latest"], "is on both sides"),
         (["2025-11-02"], "no complete run began on 2025-11-02"),
         (["nonsense"], "results has no such run; the nearest are "),
@@ -53,7 +53,7 @@ def test_the_same_again_is_exit_status_0_and_json_is_a_document(jitmatrix: Comma
         (["latest", "--smallest", "5"], "--smallest 5: it is a relative difference"),
         (["latest", "--smallest", "few"], "--smallest"),
         (["latest", "--format", "html"], "--format"),
-        (["latest", "--junit", "no/folder/x.xml"], "--junit no/folder/x.xml: no file can be written there"),
+        (["latest", "--junit", "a_file/x.xml"], "--junit a_file/x.xml: no file can be written there"),
         (["latest", "--markdown", "."], "--markdown"),
         ([], "BASELINE"),
     ],
@@ -62,6 +62,7 @@ def test_bad_input_is_one_line_and_status_2(
     jitmatrix: Command, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     write_run(tmp_path / "results")
+    (tmp_path / "a_file").touch()
     done = jitmatrix("compare", *arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("jitmatrix: ")

@@ -257,6 +257,8 @@ def test_a_folder_of_figures_that_cannot_be_written_is_one_line(
         (("--since", "7d"), "no complete run began then or later"),
         (("--run", "latest", "--since", "2025-01-01"), "give one of them"),
         (("--baseline", "jax"), "unknown baseline"),
+        (("--to", "."), "--to .: it is no file"),
+        (("--to", "/dev/null"), "--to /dev/null: it is no file"),
     ],
 )
 def test_what_cannot_be_reported_is_one_line(

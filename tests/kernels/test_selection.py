@@ -119,6 +119,8 @@ def test_what_is_installed_is_available_and_what_is_not_names_the_line_that_inst
     monkeypatch.setattr(Numba, "MODULE", "a_module_that_nobody_has")
 
     assert unavailable_reason(case) == "numba is not installed; pip install numba"
+    monkeypatch.setenv("JITMATRIX_IMAGE", "jitmatrix-cpu:0.1.0")
+    assert unavailable_reason(case) == "numba is not installed; docs/containers.md tells which images have it"
     monkeypatch.setattr(Numba, "MODULE", "numpy")
     assert unavailable_reason(case) is None
 
