@@ -15,9 +15,10 @@ from pathlib import Path
 
 from containers import locks
 from containers.engine import Engine
-from containers.variant import FOLDER, ROOT, Variant, version
+from containers.variant import FOLDER, Variant, version
 from kernels import checkout
 from kernels.errors import UsageError
+from kernels.variables import ROOT
 
 BUILDS = ROOT / "build" / "images"
 """What is written beside a build: its description, its bill of materials, its log."""

@@ -16,8 +16,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from containers.variant import FOLDER, ROOT, Variant
+from containers.variant import FOLDER, Variant
 from kernels.errors import UsageError
+from kernels.variables import ROOT
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "cpu": ("image",),

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.errors import UsageError, unknown
-
-ROOT = Path(__file__).resolve().parents[1]
-"""The checkout."""
+from kernels.variables import ROOT
 
 FOLDER = Path(__file__).resolve().parent
 """Where Dockerfiles and locks stand."""

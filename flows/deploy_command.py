@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from kernels.errors import UsageError, unknown
+from kernels.variables import ROOT
 
-FILE = Path(__file__).resolve().parents[1] / "prefect.yaml"
+FILE = ROOT / "prefect.yaml"
 """The deployments, in the checkout."""
 
 

@@ -18,12 +18,12 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.redaction import without_secrets
 from kernels.errors import UsageError
 from kernels.interpreter import OWN_PATH, PR_SET_PDEATHSIG
+from kernels.variables import ROOT
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -92,7 +92,7 @@ class Server:
                 "critical",
             ]
             # This project's application, whatever the user's folder holds.
-            command += ["--app-dir", str(Path(__file__).resolve().parents[1])]
+            command += ["--app-dir", str(ROOT)]
             self._process = subprocess.Popen(
                 [*command, "--fd", str(listening.fileno())],
                 env={**SETTINGS, **os.environ, _PARENT: str(os.getpid())},

@@ -25,9 +25,10 @@ import numpy as np
 from containers.build import build
 from containers.engine import Engine
 from containers.run import HARDENING
-from containers.variant import ROOT, Variant
+from containers.variant import Variant
 from kernels.errors import UsageError, unknown
 from kernels.statistics import Estimate
+from kernels.variables import ROOT
 from selfcheck.figure import Figure, at_least, at_most
 from selfcheck.prefect_server import PrefectServer
 

@@ -21,13 +21,12 @@ from kernels.discovery import describe
 from kernels.frameworks import modes
 from kernels.selection import Filters
 from kernels.timing import Sampling
+from kernels.variables import ROOT
 from selfcheck.figure import Figure, Report, at_least, at_most
 from selfcheck.interleaved import NotMeasuredError
 from selfcheck.own import trivial
 from selfcheck.prefect_server import PrefectServer
 from selfcheck.watched import Watched, watch
-
-ROOT = Path(__file__).resolve().parents[1]
 
 _TRIVIAL = """\
 title = "as many cases as there are sizes, each as short as can be"
