@@ -120,11 +120,12 @@ def verdict(ratio: Estimate, test: Judgement, smallest: float) -> Verdict:
 
     Returns:
         Slower or faster where the difference is at least ``smallest`` and is called at the rate of false discoveries;
-        same where its 95 % interval lies within it, on both sides (two one-sided tests, at 2.5 %); else unclear.
+        same where its 95 % interval lies within it, on both sides (two one-sided tests, at 2.5 %); else unclear, as
+        where the interval is open.
     """
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
-    if test.q_value is None:
+    if test.q_value is None or ratio.low <= 0:
         return Verdict.UNCLEAR
     matters, difference = float(np.log1p(smallest)), float(np.log(ratio.value))
     if test.q_value <= FALSE_DISCOVERIES and abs(difference) >= matters:

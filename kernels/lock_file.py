@@ -31,7 +31,12 @@ def folder() -> Path:
     else:
         # Judged by the mode and not by what this user may do: every user is to find the same folder.
         shared = Path("/run/lock")
-        writable = shared.is_dir() and shared.stat().st_mode & stat.S_IWOTH
+        writable = (
+            shared.is_dir()
+            and shared.stat().st_mode & stat.S_IWOTH
+            # In a container with a read-only root, whose engine mounts nothing on /run: docker's, and those of pods.
+            and not os.statvfs(shared).f_flag & os.ST_RDONLY
+        )
         found = shared / "jitmatrix" if writable else Path("/tmp/jitmatrix-locks")
     try:
         if not found.is_dir():

@@ -78,6 +78,8 @@ def test_a_p_value_is_that_of_students_t() -> None:
         (1.04, 1.02, 1.06, 0.001, 0.01, Verdict.UNCLEAR),  # may be more than matters
         (1.00, 0.97, 1.03, 0.9, 0.1, Verdict.UNCLEAR),  # the rounds agree by chance alone
         (1.00, 0.99, 1.01, None, 0.0, Verdict.UNCLEAR),
+        (1.00, 0.0, float("inf"), 0.9, 0.001, Verdict.UNCLEAR),  # no round beside another: the interval is open
+        (1.50, 0.0, float("inf"), 0.001, 0.001, Verdict.UNCLEAR),
     ],
 )
 def test_a_verdict_needs_a_difference_that_matters_and_that_is_called(

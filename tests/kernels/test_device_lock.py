@@ -177,6 +177,14 @@ def test_the_folder_is_one_for_all_users_and_never_that_of_a_user(monkeypatch: p
     assert str(folder()) in {"/run/lock/jitmatrix", "/tmp/jitmatrix-locks"}
 
 
+def test_a_folder_on_a_read_only_root_is_none_for_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JITMATRIX_LOCKS")
+    found = os.statvfs("/tmp")
+    read_only = os.statvfs_result((*tuple(found)[:8], found.f_flag | os.ST_RDONLY, *tuple(found)[9:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+    assert str(folder()) == "/tmp/jitmatrix-locks"
+
+
 def test_what_somebody_else_wrote_into_the_file_is_no_name(own_folder: Path) -> None:
     own_folder.mkdir()
     for text in ("", "{", '{"what": "x", "nonsense": 1}', "[1]", "\x00\x01"):
