@@ -1,6 +1,6 @@
 """Build images, each with its description, its log and its bill of materials beside it; ``make image`` runs this.
 
-Run as ``python -m containers.build cpu gpu --jax 0.11.0 --extras torch --base NAME``.
+Run as ``python -m containers.build cpu gpu --jax 0.11.0 --base NAME``.
 """
 
 from __future__ import annotations
