@@ -50,8 +50,10 @@ def compare(
     from flows.storage import root
 
     for option, file in (("--markdown", markdown), ("--junit", junit)):
-        above = [] if file is None else file.absolute().parents
-        if file is not None and (file.is_dir() or not next(folder for folder in above if folder.exists()).is_dir()):
+        if file is None:
+            continue
+        nearest = next(folder for folder in file.absolute().parents if folder.exists())
+        if file.is_dir() or not nearest.is_dir():
             raise UsageError(f"{option} {file}: no file can be written there; name a file in a folder")
     found = compared(
         root(results or settings().results, to_read=True),

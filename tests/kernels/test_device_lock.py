@@ -182,6 +182,8 @@ def test_a_folder_on_a_read_only_root_is_none_for_locks(monkeypatch: pytest.Monk
     found = os.statvfs("/tmp")
     read_only = os.statvfs_result((*tuple(found)[:8], found.f_flag | os.ST_RDONLY, *tuple(found)[9:]))
     monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
+    monkeypatch.setattr(Path, "chmod", lambda *_, **__: None)
     assert str(folder()) == "/tmp/jitmatrix-locks"
 
 
